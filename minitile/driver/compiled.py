@@ -83,7 +83,8 @@ class Case:
         for value in results.made:
             shape = value.shape
             exprs = tuple(d if isinstance(d, int) else sizes.get(d, ("dim", d)) for d in shape)
-            made.append(Made(TensorArg(value.name, value.dtype.name, shape), exprs))
+            of = results.views.get(value.name, "")
+            made.append(Made(TensorArg(value.name, value.dtype.name, shape), exprs, of=of))
         return tuple(made), results.returned, results.one
 
     def args(self) -> list[TensorArg | ScalarArg]:

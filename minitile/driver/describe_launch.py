@@ -61,7 +61,7 @@ def launch_info(result: Result, case: Case, more: tuple[TensorArg, ...] = ()) ->
         dynamic_shared=result.shared_bytes,
         facts=tuple(facts),
         written=written,
-        same=case.same,
+        same=(*case.same, *((m.of, m.name) for m in case.made if m.of)),
         asserts=result.asserts,
     )
 

@@ -566,7 +566,7 @@ class _Calls:
     def _new_dispatcher(self, strided: tuple[str, ...]) -> Dispatcher:
         kernel, constants, dtypes, made = self.kernel, self.constants, self.dtypes, self.results.made
         signature = kernel._signature_args(constants, dtypes, strided, made)
-        facts = CallFacts(signature, {m.name for m in made if m.own})
+        facts = CallFacts(signature, {m.name for m in made if m.own and not m.of})
         compiled: dict[Any, Executable] = {}
 
         def compile(place: Place, found: tuple[int, ...], exact: bool) -> Executable:
@@ -608,7 +608,7 @@ def _may_make(function: FunctionType) -> bool:
         each = left.pop()
         if isinstance(each, ast.Return) and each.value is not None:
             return True
-        if {"empty", "alloc_global"} & {getattr(each, "attr", ""), getattr(each, "id", "")}:
+        if {"empty", "alloc_global", "reshape", "view", "data"} & {getattr(each, "attr", ""), getattr(each, "id", "")}:
             return True
         if not isinstance(each, ast.FunctionDef | ast.Lambda):
             left += ast.iter_child_nodes(each)

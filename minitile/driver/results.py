@@ -26,7 +26,7 @@ from minitile.driver.call_facts import stride_names
 from minitile.driver.dispatch import caller_location, raise_for_caller
 from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ir.types import DTYPES, DType
-from minitile.ops.array_adapters import frame_of
+from minitile.ops.array_adapters import frame_of, reshaped
 from minitile.runtime.bind import compile_binder, gapped
 from minitile.runtime.errors import LaunchError
 from minitile.runtime.launch_info import FUNCTIONS, Expr, ScalarArg, Slot, TensorArg, expr_source
@@ -38,11 +38,12 @@ Args = Sequence[TensorArg | ScalarArg]
 class Made:
     """An array that the call makes, and that is `arg` to the launch: `shape` has expressions of runtime.launch_info
     over dimensions and scalars of what is passed. own: T.empty's, which stands behind the signature's tensors; else it
-    is one of these."""
+    is one of these. of: the tensor that it is a view of, "" where it is an array of its own."""
 
     arg: TensorArg
     shape: tuple[Expr, ...]
     own: bool = True
+    of: str = ""
 
     @property
     def name(self) -> str:
@@ -75,10 +76,7 @@ def compile_call(args: Args, results: CallResults, launch: Callable[..., Any]) -
     body = [
         f"    empty, finish = makers.get(type({text.like})) or learn({text.like})",
         *text.sizes(),
-        *(
-            f"    {text.of[m.name]} = empty({text.shape(m)}, dtypes[{m.dtype.name!r}], {text.like})"
-            for m in results.made
-        ),
+        *(f"    {text.of[m.name]} = {text.making(m)}" for m in results.made),
         "except Exception as error:",
         f"    explain(error, {text.given})",
         f"launch({''.join(f'{text.of[a.name]}, ' for a in args)})",
@@ -128,6 +126,11 @@ class _Text:
                 lines.append(f"    {''.join(f'd{i}_{axis}, ' for axis in range(len(a.shape)))} = a{i}.shape")
         return lines
 
+    def making(self, made: Made) -> str:
+        if made.of:
+            return f"reshaped({self.of[made.of]}, {self.shape(made)})"
+        return f"empty({self.shape(made)}, dtypes[{made.dtype.name!r}], {self.like})"
+
     def shape(self, made: Made) -> str:
         return f"({''.join(f'{expr_source(e, self.slots)}, ' for e in made.shape)})"
 
@@ -137,6 +140,7 @@ class _Text:
             "dtypes": DTYPES,
             "makers": _MAKERS,
             "learn": _learn,
+            "reshaped": reshaped,
             "explain": self._explain,
             **more,
         }

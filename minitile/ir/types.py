@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from minitile.layout import Layout
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type: `kind` is "float", "int", "uint" or "bool"; `bits` its size in memory."""
+    """An element type: `kind` is "float", "int", "uint" or "bool"; `bits` its size in memory. It equals its names
+    ("float16"), which are no keys for it: their hashes differ."""
 
     name: str
     bits: int
@@ -45,6 +46,16 @@ class DType:
 
     def __reduce__(self) -> tuple[Callable[[str], DType], tuple[str]]:
         return _same_dtype, (self.name,)  # dtypes are compared by identity: there is one object for each
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return _ALIASES.get(other, other) == self.name
+        if not isinstance(other, DType):
+            return NotImplemented
+        return (self.name, self.bits, self.kind) == (other.name, other.bits, other.kind)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.bits, self.kind))
 
     @property
     def is_float(self) -> bool:

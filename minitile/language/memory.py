@@ -72,6 +72,11 @@ class Memory:
         return len(self.shape)
 
     @property
+    def data(self) -> Memory:
+        """The memory itself: what TileLang's `T.Tensor(shape, dtype, x.data)` is given."""
+        return self
+
+    @property
     def space(self) -> str:
         """ "global", "shared", "fragment" or "local"."""
         t = self.value.type

@@ -21,8 +21,8 @@ PLANNED: dict[str, str] = {
     "uint4": "pack two in a uint8",
 }
 REFUSED: dict[str, str] = {
-    "prim_func": "mark the function with @minitile.kernel",
-    "jit": "mark the function with @minitile.kernel",
+    "prim_func": "mark the function with @minitile.kernel; minitile.tilelang.language has it",
+    "jit": "mark the function with @minitile.kernel; minitile.tilelang.language has it",
     "const": 'name run-time dimensions as strings: T.Tensor(("M", "N"), dtype)',
     "thread_binding": "T.get_thread_binding(0)",
     "block": "write statements",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,13 +21,14 @@ from minitile.language.tracing.context import Trace, current
 class Results:
     """What a traced kernel gives back. made: the tensors of T.empty, in order; sizes: of their dimensions that are
     computed, by name; returned: the names of the tensors that the call returns, one: that is a single one;
-    launches: how many T.Kernel the function has."""
+    launches: how many T.Kernel the function has; views: of those made that are views of other tensors, these."""
 
     made: tuple[Value, ...] = ()
     sizes: Mapping[str, Value] = field(default_factory=dict)
     returned: tuple[str, ...] = ()
     one: bool = False
     launches: int = 1
+    views: Mapping[str, str] = field(default_factory=dict)
 
 
 def empty(shape: int | Expr | Sequence[int | Expr], dtype: Any = "float32") -> Memory:
@@ -74,6 +76,28 @@ def empty(shape: int | Expr | Sequence[int | Expr], dtype: Any = "float32") -> M
     return Memory(value, trace)
 
 
+def tensor_view(tensor: Memory, shape: Sequence[int | Expr], dtype: Any, what: str) -> Memory:
+    """A tensor of the launch on the memory of another, which is row-major without gaps: the call reshapes the array.
+    Raises LanguageError for another number of elements, another dtype."""
+    trace = current()
+    to = tensor.dtype if dtype is None else dtype_of_name(dtype)
+    if to is not tensor.dtype:
+        raise trace.error(f"{what} of {tensor.describe()} as {to}", "a view of a tensor has its dtype")
+    if tensor.value in trace.views or (isinstance(tensor.value.type, TensorType) and tensor.value.type.strides):
+        raise trace.error(f"{what} of {tensor.describe()}", "a view is of a tensor without gaps, and of no view")
+    number = len(trace.made)
+    dims = tuple(_dimension(trace, n, f"view{number}_size{d}") for d, n in enumerate(shape))
+    counts = [math.prod(s) if all(isinstance(n, int) for n in s) else None for s in (dims, tensor.static_shape)]
+    if None not in counts and counts[0] != counts[1]:
+        raise trace.error(
+            f"{what} of {tensor.describe()} as {'×'.join(map(str, dims))}", f"it has {counts[1]} elements"
+        )
+    value = Value(TensorType(dims, to), None, number, "")
+    trace.made.append(value)
+    trace.views[value] = tensor.value
+    return Memory(value, trace)
+
+
 def _dimension(trace: Trace, size: Any, name: str) -> Dim:
     """An int, or the name of a run-time dimension, which may be a new one."""
     if isinstance(size, Expr):
@@ -108,4 +132,5 @@ def results_of(trace: Trace, returned: Any, params: Sequence[Value]) -> Results:
     items = () if returned is None else (returned,) if one else tuple(returned)
     names = tuple(item.value.name for item in items)
     one = one and returned is not None
-    return Results(tuple(trace.made), dict(trace.sizes), names, one, trace.launches)
+    views = {view.name: of.name for view, of in trace.views.items()}
+    return Results(tuple(trace.made), dict(trace.sizes), names, one, trace.launches, views)

@@ -17,6 +17,7 @@ from minitile.ir.ops.views import View as ViewOp
 from minitile.ir.types import BufferType
 from minitile.language.math import dtype_of_name
 from minitile.language.memory import Memory, Region, View, as_region, between, match_extents
+from minitile.language.results import tensor_view
 from minitile.language.scalars import (
     Expr,
     Scalar,
@@ -338,10 +339,8 @@ def view(buffer: Any, shape: Any = None, dtype: Any = None) -> Memory:
     """A fragment or a shared buffer under another shape, or as elements of another dtype of as many bits: element n of
     it, counted row by row, is element n of the buffer. Nothing is copied; what is written to either is read from both.
 
-    A tensor of the signature is viewed by the caller, who passes `x.reshape(…)`.
-
     Args:
-        buffer: a whole fragment or shared buffer.
+        buffer: a whole fragment or shared buffer; or a tensor without gaps, of its own dtype (see T.reshape).
         shape: sizes, as Python ints, one of which may be -1: what is left; None: the buffer's own.
         dtype: another dtype of as many bits, not bool; None: the buffer's own.
 
@@ -349,7 +348,7 @@ def view(buffer: Any, shape: Any = None, dtype: Any = None) -> Memory:
         The view. Tile operations take a view of a shared buffer as a whole; T.gemm takes the buffer itself.
 
     Raises:
-        LanguageError: a tensor or a local array, another number of elements; inside T.Parallel.
+        LanguageError: a local array, another number of elements; of a buffer, inside T.Parallel.
         TypeMismatchError: a dtype of another size, or what is no buffer.
 
     Example:
@@ -365,14 +364,17 @@ def reshape(buffer: Any, shape: Any) -> Memory:
     """T.view with another shape: element n, counted row by row, is element n of the buffer.
 
     Args:
-        buffer: a whole fragment or shared buffer.
-        shape: sizes, as Python ints, one of which may be -1: what is left.
+        buffer: a whole fragment or shared buffer; or a tensor without gaps, whose array the call reshapes, and which
+            the kernel does not access besides if it writes one of the two.
+        shape: sizes, as Python ints, one of which may be -1: what is left. Of a tensor also run-time sizes, as of
+            T.empty, and no -1.
 
     Returns:
         The view.
 
     Raises:
-        LanguageError: a tensor or a local array, another number of elements; inside T.Parallel.
+        LanguageError: a local array, another number of elements; of a buffer, inside T.Parallel.
+        LaunchArgumentError: a call with an array that has no such view.
 
     Example:
         ```py
@@ -385,13 +387,15 @@ def reshape(buffer: Any, shape: Any) -> Memory:
 
 
 def _view(what: str, buffer: Any, shape: Any, dtype: Any) -> Memory:
+    if isinstance(buffer, Memory) and buffer.space == "global":
+        sizes = buffer.shape if shape is None else shape
+        return tensor_view(buffer, sizes if isinstance(sizes, (tuple, list)) else (sizes,), dtype, what)
     trace = tile_scope(what)
     if not isinstance(buffer, Memory):
         raise TypeMismatchError(f"{what} of {shown(buffer)}, which is no whole buffer", trace.loc)
     buffer.check_usable()
     if buffer.space not in ("fragment", "shared"):
-        hint = "pass x.reshape(…) as the argument" if buffer.space == "global" else "compute the index"
-        raise trace.error(f"{what} of {buffer.describe()}", f"views are of fragments and shared buffers: {hint}")
+        raise trace.error(f"{what} of {buffer.describe()}", "it is of tensors, fragments and shared buffers")
     count = math.prod(buffer.shape)
     to = buffer.dtype if dtype is None else dtype_of_name(dtype)
     items = buffer.shape if shape is None else shape if isinstance(shape, (tuple, list)) else (shape,)

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ir.types import DType
 from minitile.runtime.arrays import is_jax, torch_tensors
 
@@ -84,3 +87,19 @@ def _numpy(numpy: Any) -> Frame:
         return partial(numpy.empty, x.shape, x.dtype)
 
     return Frame(empty, zeros, like, lambda x: x.T, lambda x: x.swapaxes(-1, -2), lambda x: x.copy(order="C"))
+
+
+def reshaped(array: Any, shape: tuple[int, ...]) -> Any:
+    """The same memory under another shape. Raises LaunchArgumentError where there is no such view."""
+    torch = sys.modules.get("torch")
+    try:
+        if torch is not None and isinstance(array, torch.Tensor):
+            return array.view(shape)
+        found = array.reshape(shape)
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise LaunchArgumentError(
+            f"an array of shape {tuple(array.shape)} has no view of shape {shape}: {error}"
+        ) from None
+    if isinstance(array, np.ndarray) and array.size and not np.may_share_memory(found, array):
+        raise LaunchArgumentError(f"an array of shape {array.shape}, with gaps, has no view of shape {shape}")
+    return found

@@ -3,6 +3,7 @@ one the first that compiles."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,9 +15,12 @@ from minitile.tilelang.jit import JIT
 from minitile.tilelang.jit import jit as _jit
 from minitile.tilelang.kernel import JITKernel
 from minitile.tilelang.mode import MODE
+from minitile.tilelang.pass_config import options
 from minitile.tilelang.profiler import _gpu
 
 Configs = Any  # a list of dicts of parameters, or a function of a call's arguments that gives one
+Call = Callable[..., Any]  # of positional and named arguments, and options
+_OPTIONS = ("pass_configs", "target")  # keys of a configuration that are no parameters
 _inputs: list[Sequence[Any]] = []
 
 
@@ -49,38 +53,56 @@ class Autotuned:
     def __init__(self, jit: JIT, configs: Configs, how: Mapping[str, Any]) -> None:
         self.jit, self.configs, self.how = jit, configs, how
         self.__name__, self.__doc__ = jit.__name__, jit.__doc__
+        self._others: dict[str, JIT] = {}
         self._best: dict[Any, dict[str, Any]] = {}
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        return self._tuned(self.jit, args, named)
+        return self._tuned(lambda a, n, how=None: self._jit(how)(*a, **n), args, named)
+
+    def _jit(self, how: Mapping[str, Any] | None) -> JIT:
+        """The function for options of a configuration."""
+        if not how:
+            return self.jit
+        key = repr(sorted(how.items()))
+        if key not in self._others:
+            made = JIT(self.jit.function, self.jit.out_idx, options(how.get("pass_configs"), how.get("target")), {})
+            self._others[key] = made
+        return self._others[key]
 
     def compile(self, *args: Any, **named: Any) -> Any:
         """The kernel of the best configuration for these arguments."""
-        return self._tuned(self.jit.compile, args, named)
+        return self._tuned(lambda a, n, how=None: self._jit(how).compile(*a, **n), args, named)
 
     def get_tir(self, *args: Any, **named: Any) -> Any:
         return self.jit.get_tir(*args, **named)
 
-    def _tuned(self, call: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    def _tuned(self, call: Call, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         configs = _listed(self.configs, args, named)
-        if not configs or all(n in named for n in configs[0]):
-            return call(*args, **named)
+        passed = {**dict(zip(inspect.signature(self.jit.function).parameters, args, strict=False)), **named}
+        if not configs or all(n in passed for n in configs[0]):
+            return call(args, named)
         key = self.jit._key("tuned", {str(i): _told(a) for i, a in enumerate((*args, *named.items()))})
         if key not in self._best:
             self._best[key] = self._find(call, configs, args, named)
         best = self._best[key]
-        result = call(*args, **{**named, **{n: v for n, v in best.items() if n not in named}})
+        result = self._with(call, best, args, named)
         if isinstance(result, JITKernel) and result.config is None:
             result.config = best
         return result
 
     def _find(
-        self, call: Callable[..., Any], configs: list[dict[str, Any]], args: Sequence[Any], named: Mapping[str, Any]
+        self, call: Call, configs: list[dict[str, Any]], args: Sequence[Any], named: Mapping[str, Any]
     ) -> dict[str, Any]:
         def build(config: dict[str, Any]) -> Any:
-            return call(*args, **{**named, **{n: v for n, v in config.items() if n not in named}})
+            return self._with(call, config, args, named)
 
         return _search(build, configs, self.how)[0]
+
+    def _with(self, call: Call, config: Mapping[str, Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """A call with a configuration, whose pass_configs are the kernel's own."""
+        more = {n: v for n, v in config.items() if n not in named and n not in _OPTIONS}
+        how = {n: v for n, v in config.items() if n in _OPTIONS and v is not None}
+        return call(args, {**named, **more}, how)
 
 
 def _told(value: Any) -> Any:
@@ -120,7 +142,7 @@ def _search(
 
 def _time(kernel: Any, how: Mapping[str, Any]) -> float:
     if not isinstance(kernel, JITKernel) or not _gpu():
-        return 0.0
+        return float("inf")
     supply = how.get("supply_prog")
     tensors = _inputs[-1] if _inputs else supply(kernel.params) if supply else None
     profiler = kernel.get_profiler(how.get("supply_type"))
@@ -172,8 +194,9 @@ class AutoTuner:
         from minitile.tilelang.jit import compile
 
         def build(config: dict[str, Any]) -> Any:
-            found = self.fn(**config)
-            return found if isinstance(found, JITKernel) else compile(found, **self.compile_args)
+            more = {n: v for n, v in config.items() if n in _OPTIONS}
+            found = self.fn(**{n: v for n, v in config.items() if n not in more})
+            return found if isinstance(found, JITKernel) else compile(found, **{**self.compile_args, **more})
 
         config, spent, kernel = _search(build, _listed(self.configs, (), {}), {**self.profile_args, **how})
         reference = self.profile_args.get("ref_prog")

@@ -35,6 +35,11 @@ from minitile.language.tracing.signature import Parameter, Signature, StridedTen
 from minitile.language.tracing.source import closure_values, kernel_node
 
 
+def plain(annotation: Any) -> Any:
+    """minitile's dtype of one of TileLang's, which is a string; anything else as it is."""
+    return getattr(annotation, "ours", annotation) if isinstance(annotation, str) else annotation
+
+
 class NotKnown(Exception):
     """A size was needed that only a later declaration tells."""
 
@@ -76,8 +81,8 @@ class Declared:
 
     def tensor(self) -> Tensor:
         if self.strides is None:
-            return Tensor(self.shape, self.dtype)
-        return StridedTensor(self.shape, self.strides, self.dtype)
+            return Tensor(self.shape, plain(self.dtype))
+        return StridedTensor(self.shape, self.strides, plain(self.dtype))
 
 
 @dataclass
@@ -234,7 +239,7 @@ def _function(function: FunctionType, node: ast.FunctionDef, statements: list[An
     outer = ast.FunctionDef("around__", spec([*around]), [inner, back], [], None)
     module = ast.fix_missing_locations(ast.Module([outer], []))
     names = dict(function.__globals__)
-    exec(compile(module, function.__code__.co_filename, "exec"), names)
+    exec(compile(module, function.__code__.co_filename, "exec", dont_inherit=True), names)
     made: Callable[..., Any] = names["around__"](**around)
     return made
 
@@ -243,6 +248,7 @@ def _declarer(found: dict[str, Any], given: Mapping[str, Any], known: Collecting
     def declare(name: str, what: Any) -> None:
         if isinstance(what, Tensor):
             what = Declared(what.shape, what.strides, what.dtype)
+        what = plain(what)
         found[name] = what
         shape = getattr(given.get(name), "shape", None)
         if not isinstance(what, Declared) or shape is None or len(shape) != len(what.shape):

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from minitile.tilelang.absent import Absent, AbsentModule
+from minitile.tilelang.absent import AbsentModule
 
 OURS = "minitile.tilelang"
 _OTHER_PLACES = {
@@ -30,6 +30,11 @@ _OTHER_PLACES = {
     "tilelang.transform": f"{OURS}.transform",
     "tilelang.carver.arch": f"{OURS}.arch",
     "tilelang.carver.arch.driver": f"{OURS}.arch",
+    "tilelang.tools.cuda.iket": f"{OURS}.iket",
+    "tilelang.contrib.nvcc": f"{OURS}.nvcc",
+    "tilelang.cuda.intrinsics": f"{OURS}.intrinsics",
+    "tilelang.cuda.intrinsics.layout.mma_layout": f"{OURS}.intrinsics",
+    "tilelang.env": f"{OURS}.env",
     "tilelang.jit": f"{OURS}.jit",
     "tilelang.autotuner.tuner": f"{OURS}.autotuner",
 }
@@ -56,7 +61,9 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
-        module = tilelang_module(name) if name.split(".")[0] == "tilelang" else None
+        top = name.split(".")[0]
+        full = f"tilelang.{name}" if top == "tvm" else name
+        module = tilelang_module(full) if top in ("tilelang", "tvm") else None
         if module is None and self.stand_in is not None:
             module = self.stand_in(name)
         if module is None:
@@ -68,14 +75,24 @@ def tilelang_module(name: str) -> ModuleType:
     """The module of this package that stands for one of TileLang's; one of absent names where there is none."""
     here = _OTHER_PLACES.get(name, OURS + name.removeprefix("tilelang"))
     if name.removeprefix("tilelang.").split(".")[0] in _HIDDEN or importlib.util.find_spec(OURS) is None:
-        return AbsentModule(name)
+        return _absent(name)
     try:
         found = importlib.import_module(here)
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith(OURS):
             raise
-        return AbsentModule(name)
+        return _absent(name)
     return _proxy(name, found)
+
+
+def _absent(name: str) -> ModuleType:
+    """A module of absent names, and of those modules below it that are there."""
+    made = AbsentModule(name)
+    for each, here in _OTHER_PLACES.items():
+        parent, _, last = each.rpartition(".")
+        if parent == name:
+            setattr(made, last, importlib.import_module(here))
+    return made
 
 
 def _proxy(name: str, module: ModuleType) -> ModuleType:
@@ -99,7 +116,7 @@ class _Alias(ModuleType):
         if found is None:
             if self.__name__ == "tilelang.language":
                 return getattr(self.__dict__["_ours"], name)
-            return Absent(f"{self.__name__}.{name}")
+            return tilelang_module(f"{self.__name__}.{name}")
         return found
 
 
@@ -114,7 +131,7 @@ def _stand_ins() -> Callable[[str], ModuleType | None]:
 def in_place(stand_ins: bool = False) -> Iterator[None]:
     """While this is active, programs that import tilelang get this package; stand_ins: and others stand-ins."""
     finder = _Finder(_stand_ins() if stand_ins else None)
-    replaced = ("tilelang", *(("torch", "einops", "triton") if stand_ins else ()))
+    replaced = ("tilelang", *(("torch", "einops", "triton", "tvm") if stand_ins else ()))
     before = {n: sys.modules.pop(n) for n in [*sys.modules] if n.split(".")[0] in replaced}
     sys.meta_path.insert(0, finder)
     known = {*sys.modules}

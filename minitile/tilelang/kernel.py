@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from minitile.driver.compiled import CompiledKernel
 from minitile.driver.dispatch import caller_location
 from minitile.driver.jit import Kernel
-from minitile.ir.diagnostics import MinitileError
-from minitile.language.tracing.signature import Signature
+from minitile.ir.diagnostics import MinitileError, ResourceError
+from minitile.language.tracing.loops import MOST_STAGES
+from minitile.language.tracing.signature import Parameter, Signature
 from minitile.target import parse_target
+from minitile.tilelang.language.names import STAGES
 from minitile.tilelang.mode import MODE
 from minitile.tilelang.pass_config import Options
 from minitile.tilelang.prim_func import PrimFunc
@@ -45,6 +47,7 @@ class JITKernel:
         self.config: dict[str, Any] | None = None
         self.latency: float | None = None
         self.ref_latency: float | None = None
+        self.most_stages = MOST_STAGES
         self.__name__ = self.function.__name__
         self._compiled: dict[str, list[CompiledKernel]] = {}
         if MODE.compile_only:
@@ -54,7 +57,21 @@ class JITKernel:
         return f"<tilelang kernel {self.__name__}>"
 
     def _kernel(self, launch: int) -> Kernel:
-        return Kernel(self.function, self.signature, self.options.target, self.options.passes, launch)
+        most = Parameter(STAGES, "self", None, None, self.most_stages)
+        signature = Signature((*self.signature.parameters, most))
+        return Kernel(self.function, signature, self.options.target, self.options.passes, launch)
+
+    def _fitting(self, run: Callable[[], Any]) -> Any:
+        """What `run` gives; where shared memory does not suffice, with fewer stages in each T.Pipelined: how many
+        versions of a buffer TileLang makes is its own choice, and programs are written to what fits there."""
+        while True:
+            try:
+                return run()
+            except ResourceError as error:
+                if "shared memory" not in error.message or self.most_stages == 1:
+                    raise
+                self.most_stages = 2 if self.most_stages > 2 else 1
+                self.__dict__.pop("kernels", None)
 
     @cached_property
     def kernels(self) -> list[Kernel]:
@@ -67,12 +84,15 @@ class JITKernel:
         own = MODE.target if self.options.target == "auto" else str(self.options.target)
         wanted = own if target == "auto" else target
         if wanted not in self._compiled:
-            self._compiled[wanted] = [k.compile(target=wanted) for k in self.kernels]
+            self._compiled[wanted] = self._fitting(lambda: [k.compile(target=wanted) for k in self.kernels])
         return self._compiled[wanted]
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if MODE.compile_only:
             return self._dummies(args, named)
+        return self._fitting(lambda: self._run(args, named))
+
+    def _run(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if len(self.kernels) == 1:
             return self.kernels[0](*args, **named)
         first = self.kernels[0]
@@ -95,7 +115,7 @@ class JITKernel:
         error, launches = "", 0
         try:
             parse_target(MODE.target)
-            self._compiled[MODE.target] = [k.compile(target=MODE.target) for k in self.kernels]
+            self.compiled(MODE.target)
             launches = len(self.kernels)
         except MinitileError as refused:
             error = f"{type(refused).__name__}: {refused}"

@@ -56,15 +56,20 @@ def _report(mode: Mode, stopped: str) -> int:
     return 1 if refused or stopped or not mode.records else 0
 
 
-def compile_script(file: str, args: Sequence[str], target: str, tests: Sequence[str] = ()) -> tuple[Mode, str]:
+def compile_script(
+    file: str, args: Sequence[str], target: str, tests: Sequence[str] = (), calls: Sequence[str] = ()
+) -> tuple[Mode, str]:
     """Runs a script in compile-only mode, without what it prints; what was compiled, and the error that it ended with
-    ("" if none). tests: files whose tests are run afterwards, if the script came not to all of its kernels."""
+    ("" if none). calls: Python text that is run afterwards among the script's names; tests: files whose tests are run
+    if the script came not to all of its kernels."""
     MODE.clear(target)
     stopped = ""
     try:
         with hook.in_place(stand_ins=True), _script(file, args), _silent():
             names: dict[str, Any] = {}
             stopped = _stops(partial(_run_main, file, names))
+            for text in calls:
+                stopped = _stops(partial(exec, text, names)) or stopped
             for name in _ENTRIES:
                 if MODE.unreached() and callable(names.get(name)) and not needed(names[name]):
                     _stops(names[name])
@@ -85,7 +90,7 @@ def _run_main(file: str, names: dict[str, Any]) -> None:
     main.__dict__.update(__file__=file, __builtins__=__builtins__)
     before, sys.modules["__main__"] = sys.modules["__main__"], main
     try:
-        exec(compile(Path(file).read_text(), file, "exec"), main.__dict__)
+        exec(compile(Path(file).read_text(), file, "exec", dont_inherit=True), main.__dict__)
     finally:
         names.update(main.__dict__)
         sys.modules["__main__"] = before

@@ -20,7 +20,7 @@ def map_torch_type(name: Any) -> Any:
 
     from minitile.tilelang.language.dtypes import dtype
 
-    return getattr(torch, str(dtype(name).numpy))
+    return getattr(torch, dtype(name))
 
 
 __all__ = ["TensorSupplyType", "get_tensor_supply", "map_torch_type", "torch_assert_close"]

@@ -158,8 +158,8 @@ def test_what_does_not_fit():
         kernel.trace()
 
     for wrong, message in (
-        (lambda A, s, f, own: T.reshape(A, (32, 64)), "the argument"),
-        (lambda A, s, f, own: T.reshape(own, (2, 4)), "compute the index"),
+        (lambda A, s, f, own: T.reshape(T.reshape(A, (32, 64)), (64, 32)), "and of no view"),
+        (lambda A, s, f, own: T.reshape(own, (2, 4)), "tensors, fragments and shared buffers"),
         (lambda A, s, f, own: T.reshape(s, (32, 65)), "it has 2048 elements"),
         (lambda A, s, f, own: T.reshape(s, (-1, -1)), "it has 2048 elements"),
         (lambda A, s, f, own: T.reshape(s, (0, 2048)), "it has 2048 elements"),
@@ -172,3 +172,94 @@ def test_what_does_not_fit():
         with pytest.raises(MinitileError) as caught:
             traced(wrong)
         assert message in f"{caught.value.message} ({caught.value.hint})"
+
+
+@mt.kernel
+def flattened(X: T.Tensor(("M", 4, 8), T.float32), Y: T.Tensor((6, "N"), T.float32)):
+    """A tensor's view with a computed size is read, another one is written."""
+    M = X.shape[0]
+    flat = T.reshape(X, (M * 4, 8))
+    N = Y.shape[1]
+    out = T.view(Y, (6 * N,))
+    with T.Kernel(T.ceildiv(M * 4, 16), threads=64) as bx:
+        tile = T.alloc_shared((16, 8), T.float32)
+        T.copy(flat[bx * 16, 0], tile)
+        for i, j in T.Parallel(16, 8):
+            if bx * 16 + i < M * 4:
+                out[(bx * 16 + i) * 8 + j] = 2 * tile[i, j]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("rows", [1, 3, 7, 16])
+def test_views_of_tensors(target, rows, monkeypatch):
+    has(target)
+    monkeypatch.setenv("MINITILE_TARGET", target)
+    x = np.random.default_rng(rows).standard_normal((rows, 4, 8)).astype("f4")
+    y = np.full((6, rows * 32 // 6 + 1), np.nan, "f4")
+    flattened(x, y)
+    np.testing.assert_array_equal(y.reshape(-1)[: rows * 32], 2 * x.reshape(-1))
+    assert np.isnan(y.reshape(-1)[rows * 32 :]).all()
+
+
+def test_a_view_of_a_result():
+    @mt.kernel
+    def doubled(X: T.Tensor(("M", 6), T.float32)):
+        M = X.shape[0]
+        Y = T.empty((M, 2, 3), T.float32)
+        flat = T.reshape(Y, (M, 6))
+        with T.Kernel(M, threads=32) as bx:
+            for j in T.Parallel(6):
+                flat[bx, j] = 2 * X[bx, j]
+        return Y
+
+    x = np.arange(30, dtype="f4").reshape(5, 6)
+    np.testing.assert_array_equal(doubled(x), 2 * x.reshape(5, 2, 3))
+
+
+def test_views_of_arrays_with_gaps_are_refused():
+    with pytest.raises(MinitileError, match="a view is of a tensor without gaps"):
+        flattened(np.zeros((4, 4, 16), "f4")[:, :, ::2], np.zeros((6, 40), "f4"))
+
+
+@pytest.mark.parametrize("written", ["flat", "X"])
+def test_a_tensor_and_its_view_are_one_memory(written):
+    @mt.kernel
+    def both(X: T.Tensor((8, 8), T.float32)):
+        flat = T.reshape(X, (64,))
+        with T.Kernel(1, threads=64):
+            for i, j in T.Parallel(8, 8):
+                if written == "flat":
+                    flat[i * 8 + j] = X[j, i]
+                else:
+                    X[i, j] = flat[j * 8 + i]
+
+    with pytest.raises(MinitileError, match="are one memory, both are accessed, and one is written"):
+        both.compile(target="sm_80")
+
+
+def test_views_of_another_size_or_dtype():
+    def trace(shape, dtype=None):
+        @mt.kernel
+        def kernel(X: T.Tensor((8, 8), T.float32)):
+            v = T.view(X, shape, dtype)
+            with T.Kernel(1, threads=32):
+                v[0] = 1.0
+
+        kernel.compile(target="sm_80")
+
+    trace((64,))
+    with pytest.raises(MinitileError, match="it has 64 elements"):
+        trace((65,))
+    with pytest.raises(MinitileError, match="a view of a tensor has its dtype"):
+        trace((64,), T.int32)
+
+
+def test_contexts_in_one_with():
+    @mt.kernel
+    def marked(X: T.Tensor((32,), T.float32)):
+        with T.Kernel(1, threads=32) as bx, T.proxy_hint("neutral"):
+            X[bx + T.get_thread_binding()] = 1.0
+
+    x = np.zeros(32, "f4")
+    marked(x)
+    assert (x == 1).all()

@@ -112,3 +112,48 @@ def tuned(M, N, block=None):
             T.copy(x, Y[bx * block, 0])
 
     return main
+
+
+@tilelang.jit
+def convolved(image, weights, stride, dilation, pad, threads=128):
+    """A convolution by T.im2col, with views of the weights and of the result."""
+    N, C, H, W, F, K = T.const("N, C, H, W, F, K")
+    OH = (H + 2 * pad - dilation * (K - 1) - 1) // stride + 1
+    OW = (W + 2 * pad - dilation * (K - 1) - 1) // stride + 1
+    image: T.Tensor((N, H, W, C), T.float16)
+    weights: T.Tensor((K, K, C, F), T.float16)
+    out = T.empty((N, OH, OW, F), T.float32)
+    with T.Kernel(T.ceildiv(F, 16), T.ceildiv(N * OH * OW, 32), threads=threads) as (bx, by):
+        rows = T.alloc_shared((32, 16), T.float16)
+        columns = T.alloc_shared((16, 16), T.float16)
+        acc = T.alloc_fragment((32, 16), T.float32)
+        flat = T.Tensor((K * K * C, F), T.float16, weights.data)
+        flat_out = T.Tensor((N * OH * OW, F), T.float32, out.data)
+        T.clear(acc)
+        for k in T.Pipelined(T.ceildiv(K * K * C, 16), num_stages=2):
+            T.im2col(image, rows, by, k, K, stride, dilation, pad)
+            T.copy(flat[k * 16, bx * 16], columns)
+            T.gemm(rows, columns, acc)
+        T.copy(acc, flat_out[by * 32, bx * 16])
+    return out
+
+
+@tilelang.jit
+def row_sums(X, over=8):
+    """TVM's reduction over a dimension of the block's threads."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    S = T.empty((M,), T.float32)
+    with T.Kernel(T.ceildiv(M, 4), threads=(4, over)) as bx:
+        tn = T.get_thread_binding(0)
+        tk = T.thread_binding(over, thread="threadIdx.y")
+        own = T.alloc_local((1,), T.float32)
+        whole = T.alloc_local((2,), T.float32)
+        T.clear(own)
+        for k in T.serial(T.ceildiv(N, over)):
+            own[0] += X[bx * 4 + tn, k * over + tk]
+        with T.attr(T.comm_reducer(lambda x, y: x + y, [T.cast(0, T.float32)]), "reduce_scope", None):
+            T.evaluate(T.tvm_thread_allreduce(T.uint32(1), own[0], True, whole[1], tk, dtype="handle"))
+        if tk == 0:
+            S[bx * 4 + tn] = whole[1]
+    return S

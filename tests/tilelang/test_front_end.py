@@ -89,11 +89,13 @@ def test_the_profiler_compares() -> None:
 def test_dtypes() -> None:
     import ml_dtypes
 
-    assert T.dtype("float16") is T.float16
-    assert T.dtype(np.dtype("int8")) is T.int8
-    assert T.dtype(ml_dtypes.bfloat16) is T.bfloat16
-    assert T.float is T.float32
-    assert T.tfloat32 is T.float32
+    assert T.dtype("float16") == T.float16 == "float16"
+    assert T.float16 != T.float32
+    assert T.dtype(np.dtype("int8")) == T.int8
+    assert T.dtype(ml_dtypes.bfloat16) == T.bfloat16
+    assert T.float == T.float32 == T.tfloat32
+    assert getattr(ml_dtypes, T.float8_e4m3fn) is ml_dtypes.float8_e4m3fn
+    assert (T.int4.bits, T.bfloat16.bytes) == (4, 2)
     assert tilelang.DataType("float8_e4m3fn").bits == 8
     assert tilelang.cdiv(7, 2) == 4
     assert [tilelang.next_power_of_2(n) for n in (0, 1, 2, 3, 17)] == [1, 1, 2, 4, 32]
@@ -104,7 +106,7 @@ def test_a_torch_dtype_by_its_name() -> None:
         def __repr__(self) -> str:
             return "torch.bfloat16"
 
-    assert T.dtype(TorchDtype()) is T.bfloat16
+    assert T.dtype(TorchDtype()) == T.bfloat16
 
 
 def test_what_is_not_there_says_what_to_write() -> None:
@@ -199,3 +201,23 @@ def test_compile_only_reports_what_is_refused(tmp_path: Path, capsys: pytest.Cap
     said = capsys.readouterr().out
     assert "outside (script.py:20): TypeMismatchError: index 9 is outside dimension 0" in said
     assert "2 kernels compiled for sm_90a, 1 of them refused" in said
+
+
+@pytest.mark.parametrize(("stride", "dilation", "pad"), [(1, 1, 1), (2, 1, 0), (1, 2, 2)])
+def test_a_convolution_by_im2col(stride: int, dilation: int, pad: int) -> None:
+    image, weights = normal(2, 7, 6, 8, dtype="float16"), normal(3, 3, 8, 16, dtype="float16")
+    padded = np.pad(image.astype(np.float64), ((0, 0), (pad, pad), (pad, pad), (0, 0)))
+    reach = 2 * dilation + 1
+    rows, columns = ((n + 2 * pad - reach) // stride + 1 for n in (7, 6))
+    want = np.zeros((2, rows, columns, 16))
+    for y in range(rows):
+        for x in range(columns):
+            at = (slice(n * stride, n * stride + reach, dilation) for n in (y, x))
+            want[:, y, x] = np.einsum("nhwc,hwcf->nf", padded[:, *at], weights.astype(np.float64))
+    np.testing.assert_allclose(programs.convolved(image, weights, stride, dilation, pad), want, rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize(("rows", "columns", "over"), [(4, 64, 8), (7, 17, 16), (5, 1, 32)])
+def test_a_reduction_over_threads(rows: int, columns: int, over: int) -> None:
+    x = normal(rows, columns)
+    np.testing.assert_allclose(programs.row_sums(x, over), x.astype(np.float64).sum(1), rtol=1e-4, atol=1e-4)

@@ -40,6 +40,7 @@ class Trace:
     launched    a `T.Kernel` has been traced already
     only        of several `T.Kernel` the number of the one that is traced; None: there may be one alone
     launches    how many `T.Kernel` the function came to so far
+    tensors     those of the signature by name
     constants   the compile-time parameters by name
     parallel    nesting depth of T.Parallel
     control     the run-time loops and branches around the current statement, outermost first
@@ -50,7 +51,8 @@ class Trace:
     evictions   of a tensor's lines from L2, where the program says which go first or last
     all_reduces of reductions over the cluster, by what a block sends: the buffer, and what counts them
     rounds      of loops that Python runs, so far
-    made        the tensors of T.empty; sizes: of their dimensions that are computed, by name
+    made        the tensors of T.empty and views of tensors; sizes: of their dimensions that are computed, by name
+    views       the tensors that views are of
     random      each thread's own seed, sequence and place in it (T.rng_init), once there are some
     marks       of the statements of the loop with a schedule of its own that is being traced (`schedule.py`)
     """
@@ -62,6 +64,7 @@ class Trace:
     launched: bool = False
     only: int | None = None
     launches: int = 0
+    tensors: dict[str, Any] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     parallel: int = 0
     control: list[ControlRegion] = field(default_factory=list)
@@ -71,6 +74,7 @@ class Trace:
     evictions: dict[Value, str] = field(default_factory=dict)
     all_reduces: dict[Any, tuple[Value, Value]] = field(default_factory=dict)
     made: list[Value] = field(default_factory=list)
+    views: dict[Value, Value] = field(default_factory=dict)
     sizes: dict[str, Value] = field(default_factory=dict)
     rounds: int = 0
     random: Any = None

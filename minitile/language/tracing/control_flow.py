@@ -164,6 +164,19 @@ class Interpreter(Branches):
                 found[name] = literal(value, entry_dtype(value)) if is_number(value) else operand_value(value)
         return found
 
+    def forget(self, init: dict[str, Value], blocks: list[tuple[Block, int]]) -> None:
+        """Names that are no scalars at the body's end, and whose values from before it does not read, are the body's
+        own: they are not carried."""
+        for name in [n for n in init if not is_scalar(self.locals.get(n))]:
+            args = [block.args[first + [*init].index(name)] for block, first in blocks]
+            if any(arg in op.operands for (block, _), arg in zip(blocks, args, strict=True) for op in block.walk()):
+                continue
+            for (block, _), arg in zip(blocks, args, strict=True):
+                block.args = tuple(a for a in block.args if a is not arg)
+                for number, each in enumerate(block.args):
+                    each.index = number
+            del init[name]
+
     def final(self, node: ast.stmt, init: dict[str, Value]) -> list[Value]:
         """The carried names at the end of a body, each of the dtype that it entered with."""
         values = []
@@ -234,6 +247,7 @@ class Interpreter(Branches):
             self.block(node.body)
             self.locals[SKIP] = False
             self.at(node)
+            self.forget(init, [(body, 1)])
             values = self.final(node, init)
             if marks is not None and loop.schedule is not None:
                 marks.finish(loop.schedule, self.scope.location(node.iter))
@@ -404,24 +418,29 @@ class Interpreter(Branches):
                 )
 
     def is_parallel(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Call) and self.eval(node.func) is loops.Parallel
+        called = self.eval(node.func) if isinstance(node, ast.Call) else None
+        return getattr(called, "__wrapped__", called) is loops.Parallel
 
     # The launch --------------------------------------------------------------------------------------------------
 
     def with_(self, node: ast.With) -> None:
-        item = node.items[0]
+        item, *rest = node.items
+        if rest:  # `with a, b:` is `with a:` with a `with b:` in it
+            inner = ast.copy_location(ast.With(rest, node.body), node)
+            self.with_(ast.copy_location(ast.With([item], [inner]), node))
+            return
         scope = self.eval(item.context_expr)
         trace = self.trace
-        if len(node.items) == 1 and isinstance(scope, HintScope | DisjointScope):
+        if isinstance(scope, HintScope | DisjointScope):
             self.at(item.context_expr)
             with scope.traced(tile_scope("this `with`")):
                 self.block(node.body)
             return
-        if len(node.items) == 1 and isinstance(scope, RoleScope):
+        if isinstance(scope, RoleScope):
             self.at(item.context_expr)
             self.role(node, scope)
             return
-        if len(node.items) != 1 or not isinstance(scope, KernelScope):
+        if not isinstance(scope, KernelScope):
             raise self.fail(node, "`with` has a meaning for T.Kernel, T.ws, T.proxy_hint and T.assume_disjoint only")
         if trace.launch is not None:
             raise self.fail(item.context_expr, "T.Kernel inside T.Kernel")

@@ -228,8 +228,9 @@ def read_signature(function: FunctionType, around: Mapping[str, Any]) -> Signatu
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             raise LanguageError(f"a kernel takes no *{p.name}", place, "name every parameter")
         annotation = p.annotation
-        if isinstance(annotation, str):
+        if isinstance(annotation, str) and not hasattr(annotation, "ours"):
             annotation = _evaluate(annotation, function, names, p.name, place)
+        annotation = getattr(annotation, "ours", annotation)  # of a dtype of minitile.tilelang, which is a string
         if get_origin(annotation) is Annotated:
             annotation = _annotated(annotation, p.name, place)
         optional = isinstance(annotation, OptionalTensor)

@@ -108,7 +108,7 @@ def is_interpreted(function: FunctionType) -> bool:
     """Whether calls of this function are traced through the interpreter (a user's helper) or run natively."""
     module = function.__module__ or ""
     if module == "minitile" or module.startswith("minitile."):
-        return module.startswith("minitile.ops")
+        return module.startswith(("minitile.ops", "minitile.tilelang.macros"))
     return module.split(".")[0] not in _NATIVE
 
 

@@ -97,7 +97,8 @@ class Statements(Calls):
     def annotated(self, node: ast.AnnAssign) -> None:
         """`x: T.float32 = 0` declares the dtype of x; of a tensor it repeats what the signature says."""
         name = node.target.id if isinstance(node.target, ast.Name) else ""
-        if node.value is None and isinstance(self.locals.get(name), Memory):
+        if node.value is None and self.scope.caller is None and name in self.trace.tensors:
+            self.locals[name] = self.trace.tensors[name]
             return
         dtype = self.eval(node.annotation)
         if isinstance(dtype, DType) and isinstance(node.target, ast.Name):

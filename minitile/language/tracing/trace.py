@@ -97,10 +97,13 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
         else:
             value = next(values)
             scope.locals[p.name] = Memory(value, trace) if p.kind == "tensor" else Expr(value)
+            if p.kind == "tensor":
+                trace.tensors[p.name] = scope.locals[p.name]
     for first, other in given.same:
-        scope.locals[other] = scope.locals[first]
+        scope.locals[other] = trace.tensors[other] = scope.locals[first]
     returned = _interpret(function, trace, scope)
     results = results_of(trace, returned, params)
+    _check_views(trace)
     if not trace.launched and not trace.launches:
         raise LanguageError(
             f"the kernel {function.__name__} launches nothing",
@@ -120,6 +123,27 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
     )
     check_uniform(kernel, trace.returns)
     return kernel, results
+
+
+def _check_views(trace: Trace) -> None:
+    """A view and its tensor are two names of one memory, which no pass knows: where one is written, the other is not
+    accessed."""
+    if not trace.views:
+        return
+    used: dict[Value, bool] = {}  # by memory: whether it is written
+    for op in trace.b.block.walk():
+        for access in op.accesses():
+            if isinstance(access.mem, Value):
+                used[access.mem] = used.get(access.mem, False) or access.writes
+    for view, of in trace.views.items():
+        others = [v for v, base in trace.views.items() if base is of and v is not view]
+        for other in (of, *others):
+            if view in used and other in used and (used[view] or used[other]):
+                raise LanguageError(
+                    f"{view.name} and {other.name} are one memory, both are accessed, and one is written",
+                    trace.loc,
+                    "access it under one shape alone",
+                )
 
 
 def _interpret(function: FunctionType, trace: Trace, scope: Scope) -> Any:

@@ -7,22 +7,50 @@ from __future__ import annotations
 from typing import Any as _Any
 
 import minitile.language as _base
-from minitile.language.kernel_types import bool as boolean
-from minitile.language.kernel_types import float4_e2m1fn as float4_e2m1
-from minitile.language.kernel_types import float16 as half
-from minitile.language.kernel_types import float32 as float
-from minitile.language.kernel_types import float32 as tfloat32
-from minitile.language.kernel_types import float64 as double
-from minitile.language.kernel_types import int32 as int
-from minitile.language.kernel_types import uint32 as uint
 from minitile.tilelang.body import TensorFactory as _TensorFactory
 from minitile.tilelang.body import const
 from minitile.tilelang.language.absent import absent as _absent
-from minitile.tilelang.language.dtypes import dtype, short_name
+from minitile.tilelang.language.dtypes import (
+    bfloat16,
+    boolean,
+    dtype,
+    float4_e2m1fn,
+    float6_e2m3fn,
+    float6_e3m2fn,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
+    float16,
+    float32,
+    float64,
+    int4,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint4,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from minitile.tilelang.language.dtypes import boolean as bool
+from minitile.tilelang.language.dtypes import float4_e2m1fn as float4_e2m1
+from minitile.tilelang.language.dtypes import float8_e4m3fn as float8_e4m3
+from minitile.tilelang.language.dtypes import float16 as half
+from minitile.tilelang.language.dtypes import float32 as float
+from minitile.tilelang.language.dtypes import float32 as tfloat32
+from minitile.tilelang.language.dtypes import float64 as double
+from minitile.tilelang.language.dtypes import int32 as int
+from minitile.tilelang.language.dtypes import uint32 as uint
 from minitile.tilelang.language.hints import (
     Fragment,
     Layout,
+    annotate_consumer_reg_alloc,
     annotate_layout,
+    annotate_producer_reg_dealloc,
     annotate_safe_value,
     make_swizzled_layout,
 )
@@ -34,9 +62,11 @@ from minitile.tilelang.language.names import (
     Serial,
     alloc_global,
     alloc_var,
+    any_sync,
     atomic_add,
     ceildiv,
     copy,
+    dynamic,
     empty,
     fill,
     floordiv,
@@ -49,15 +79,25 @@ from minitile.tilelang.language.names import (
     parallel,
     reduce_max,
     reduce_sum,
+    reinterpret,
     sync_grid,
-    thread_binding,
     truncdiv,
+    tvm_warp_shuffle,
     unroll,
 )
+from minitile.tilelang.language.thread_reduce import (
+    attr,
+    comm_reducer,
+    evaluate,
+    get_thread_binding,
+    thread_binding,
+)
+from minitile.tilelang.macros import im2col, tvm_thread_allreduce
 from minitile.tilelang.prim_func import prim_func
 
 Tensor = _TensorFactory()
 StridedTensor = _TensorFactory(strided=True)
+symbolic = dynamic
 Buffer = SharedBuffer = FragmentBuffer = LocalBuffer = Tensor
 __all__ = sorted({*_base.__all__, *(name for name in globals() if not name.startswith("_"))} - {"annotations"})
 

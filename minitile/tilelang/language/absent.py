@@ -8,10 +8,6 @@ from minitile.language.tracing.context import active
 
 ABSENT: dict[str, str] = {
     "access_ptr": "an index: buffers are passed as they are",
-    "comm_reducer": "T.warp_reduce_sum, T.reduce_sum",
-    "tvm_thread_allreduce": "T.warp_reduce_sum, T.reduce_sum",
-    "attr": "nothing: it is TVM's",
-    "evaluate": "the call as a statement",
     "ptx_cp_async": "T.copy in a T.Pipelined loop, which is asynchronous",
     "cp_async_barrier_noinc": "T.copy in a T.Pipelined loop",
     "ptx_commit_group": "T.copy in a T.Pipelined loop",
@@ -21,9 +17,7 @@ ABSENT: dict[str, str] = {
     "PersistentTileScheduler": "T.Persistent",
     "make_tensor": "a parameter T.Tensor(shape, dtype)",
     "ptr": "a parameter T.Tensor(shape, dtype)",
-    "im2col": "T.copy of the rows that the window touches, or one T.Parallel with computed indices",
-    "tvm_warp_shuffle": "T.shfl_sync",
-    "any_sync": "T.any_of, or T.warp_reduce_bitor",
+    "call_extern": "the operation in the language: the compiler writes all of the assembly",
 }
 
 

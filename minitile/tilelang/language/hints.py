@@ -43,3 +43,10 @@ def annotate_layout(layouts: dict[Memory, Any], *_: Any, **__: Any) -> None:
 
 def annotate_safe_value(*_: Any, **__: Any) -> None:
     """Ignored where the value is 0, which is what reads outside of a tensor give."""
+
+
+def annotate_producer_reg_dealloc(*_: Any, **__: Any) -> None:
+    """Ignored: the compiler says how many registers the roles of a block get."""
+
+
+annotate_consumer_reg_alloc = annotate_producer_reg_dealloc

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import builtins
 from functools import wraps
 from typing import Any
 
 import minitile.language as T
+from minitile.language.scalars import Expr
 from minitile.language.tracing import loops
-from minitile.language.tracing.context import current
+from minitile.language.tracing.context import active, current
+from minitile.language.tracing.expressions import Dim
 from minitile.tilelang.body import Declared, Unknown, collecting
 from minitile.tilelang.language.dtypes import dtype as dtype_of
 
@@ -38,10 +41,20 @@ floormod = _of_sizes(T.floormod)
 truncdiv = _of_sizes(T.truncdiv)
 max = _of_sizes(T.max)
 min = _of_sizes(T.min)
-Parallel = loops.Parallel
-parallel = loops.Parallel
+parallel = Parallel = _without(loops.Parallel, "prefer_async", "loop_layout", "annotations")
 Serial = T.serial
-Pipelined = _without(T.Pipelined, "annotations")
+STAGES = "most_stages__"  # the compile-time parameter that says how many stages there may be
+
+
+@wraps(T.Pipelined)
+def Pipelined(start: Any, stop: Any = None, num_stages: Any = 0, *args: Any, **named: Any) -> Any:
+    """`T.Pipelined`; with fewer stages where the kernel is compiled for that."""
+    most = current().constants.get(STAGES, loops.MOST_STAGES)
+    named.pop("annotations", None)
+    fewer = args or named or not isinstance(num_stages, int)  # a schedule of the program's own has its stages
+    return T.Pipelined(start, stop, num_stages if fewer else builtins.min(num_stages, most), *args, **named)
+
+
 unroll = _without(T.unroll, "annotations", "explicit", "unroll_factor")
 copy = _without(T.copy, "annotations", "loop_layout", "prefer_async")
 gemm = _without(T.gemm, "annotations", "mbar")
@@ -64,6 +77,14 @@ def ClusterKernel(*grid: Any, cluster_dims: Any = 1, **named: Any) -> Any:
     return Kernel(*grid, cluster_dims=cluster_dims, **named)
 
 
+def dynamic(names: str, dtype: Any = "int32") -> Any:
+    """Run-time sizes, `m, n = T.dynamic("m, n")`; of one name that size alone."""
+    each = [Dim(n) for n in names.replace(",", " ").split()]
+    trace = active()
+    found = each if trace is None else [Expr(trace.dims[n]) if n in trace.dims else n for n in each]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
 def empty(shape: Any, dtype: Any = "float32") -> Any:
     """`T.empty`: a tensor that the call makes."""
     if collecting() is not None:
@@ -82,10 +103,14 @@ def alloc_var(dtype: Any, *args: Any, init: Any = None, scope: str = "local.var"
     return T.alloc_var(dtype_of(dtype), start[0] if start else 0 if init is None else init)
 
 
-def thread_binding(*extents: Any, thread: str = "threadIdx.x") -> Any:
-    """`T.get_thread_binding` of the dimension that is named."""
-    thread = next((e for e in extents if isinstance(e, str)), thread)
-    return T.get_thread_binding("xyz".index(thread[-1]))
+def tvm_warp_shuffle(mask: Any, value: Any, lane: Any, width: Any = 32, warp_size: Any = 32) -> Any:
+    """`T.shfl_sync(value, lane, width)`, of all lanes."""
+    return T.shfl_sync(value, lane, width)
+
+
+def any_sync(mask: Any, condition: Any) -> Any:
+    """Whether the condition holds in any lane of the warp."""
+    return T.warp_reduce_max(T.cast(condition, "int32")) != 0
 
 
 def sync_grid() -> None:
@@ -94,6 +119,12 @@ def sync_grid() -> None:
         "T.sync_grid is not there: blocks of a launch do not wait for each other",
         "write two `with T.Kernel(…)` in the function, which run one after the other",
     )
+
+
+def reinterpret(*args: Any, dtype: Any = None) -> Any:
+    """`T.reinterpret`; as a "handle" nothing, which is all that TVM's calls want of one."""
+    given = (*args, *([] if dtype is None else [dtype]))
+    return None if any(isinstance(g, str) and g == "handle" for g in given) else T.reinterpret(*given)
 
 
 def max_value(dtype: Any) -> Any:

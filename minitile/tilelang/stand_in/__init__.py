@@ -33,7 +33,6 @@ _REFERENCES = frozenset(
         "fast_hadamard_transform",
         "deep_ep",
         "z3",
-        "tvm",
     }
 )
 

@@ -15,6 +15,8 @@ class Anything:
         self._name = name
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        if self._name.endswith(".jit"):  # triton's: kernels are called as kernel[grid](…)
+            return Anything(self._name)
         if len(args) == 1 and callable(args[0]) and not named and not isinstance(args[0], StandIn):
             return args[0]  # a decorator
         for each in (*args, *named.values()):
@@ -47,10 +49,24 @@ class Anything:
     def __mro_entries__(self, _: Any) -> tuple[type, ...]:
         return (object,)
 
-    def __or__(self, _: Any) -> Anything:
+    def _itself(self, *_: Any) -> Anything:
         return self
 
-    __ror__ = __or__
+    def _no(self, _: Any) -> bool:
+        return False
+
+    __or__ = __ror__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _itself
+    __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __neg__ = __pow__ = _itself
+    __lt__ = __le__ = __gt__ = __ge__ = _no
+
+    def __float__(self) -> float:
+        return 1.0
+
+    def __len__(self) -> int:
+        return 0
+
+    def __format__(self, _: str) -> str:
+        return self._name
 
 
 class AnyModule(ModuleType):
@@ -59,7 +75,7 @@ class AnyModule(ModuleType):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.__path__: list[str] = []
-        self.__version__ = "99.0"
+        self.__version__, self.__file__ = "99.0", ""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

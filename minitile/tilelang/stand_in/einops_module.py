@@ -19,14 +19,7 @@ def _axes(text: str) -> Axes:
 
 def _sizes(left: Axes, x: StandIn, given: dict[str, Any]) -> dict[str, int]:
     sizes = {name: int(n) for name, n in given.items() if isinstance(n, int)}
-    if ["..."] in left:
-        at = left.index(["..."])
-        count = x.ndim - len(left) + 1
-        sizes["..."] = math.prod(x.shape[at : at + count])
-        shape = [*x.shape[:at], sizes["..."], *x.shape[at + count :]]
-    else:
-        shape = list(x.shape)
-    for names, n in zip(left, shape, strict=False):
+    for names, n in zip(left, x.shape, strict=False):
         unknown = [a for a in names if a not in sizes and not a.isdigit()]
         known = math.prod(sizes.get(a, 1) for a in names)
         for a in unknown:
@@ -36,9 +29,11 @@ def _sizes(left: Axes, x: StandIn, given: dict[str, Any]) -> dict[str, int]:
     return sizes
 
 
-def _patterned(x: Any, pattern: str, *_: Any, **given: Any) -> StandIn:
+def _patterned(x: Any, pattern: str, *more: Any, **given: Any) -> StandIn:
     operand = x if isinstance(x, StandIn) else operations.stack(list(x))
-    left, _arrow, right = pattern.partition("->")
+    left, _, right = pattern.partition("->")
+    between = operand.ndim - len(_axes(left.replace("...", "")))
+    left, right = (side.replace("...", " ".join(f"dots{i}" for i in range(between))) for side in (left, right))
     sizes = _sizes(_axes(left), operand, given)
     found = [math.prod(int(a) if a.isdigit() else sizes.get(a, 1) for a in names) for names in _axes(right)]
     return operand.like(found)

@@ -163,8 +163,9 @@ def apply(name: str, args: Any, named: dict[str, Any]) -> Any:
         return padded(x, rest[0] if rest else named["pad"])
     if name in ("is_contiguous",):
         return True
-    if name in ("int_repr", "nonzero"):
-        return x.like((x.numel(), x.ndim), DTYPES["int64"])
+    if name == "nonzero":
+        every = x.like((x.numel(), x.ndim), DTYPES["int64"])
+        return tuple(every[:, 0] for _ in x.shape) if named.get("as_tuple") else every
     if name == "select":
         return x[(slice(None),) * (int(rest[0]) % x.ndim) + (0,)]
     if name == "narrow":

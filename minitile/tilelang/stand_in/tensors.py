@@ -57,6 +57,10 @@ class Size(tuple):  # type: ignore[type-arg]
 
     __slots__ = ()
 
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return Size(found) if isinstance(index, slice) else found
+
     def numel(self) -> int:
         return int(np.prod(self, dtype=np.int64))
 

@@ -1,0 +1,185 @@
+"""TileLang's own examples with small inputs: their kernels in the simulator beside their own references.
+
+    python tests/tilelang/agreement.py DIRECTORY [--only TEXT] [--target sm_90a] [--out agreement.json]
+
+DIRECTORY is a checkout as of corpus.py. Needs torch (its CPU) and einops. A file is loaded as it is, with torch's CPU
+in place of "cuda"; then the calls of `SMALL` are made among its names. What a file itself asserts of its results
+(`torch.testing.assert_close`, `assert_allclose`) decides; a call that asserts nothing compares as written here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+SECONDS = 240  # of one file
+
+# File: what is run among its names.
+SMALL: dict[str, list[str]] = {
+    "amd/example_amd_flash_attn_fwd.py": ["main(1, 1, 128, 64, False, 1)"],
+    "amd/example_amd_flash_attn_bwd.py": ["main(1, 1, 128, 64, False, 1)"],
+    "attention_sink/example_gqa_sink_bwd_bhsd.py": ["main(1, 2, 128, 64, 2)"],
+    "attention_sink/example_gqa_sink_bwd_varlen.py": ["main(1, 2, 128, 128, 64, 2)"],
+    "attention_sink/example_gqa_sink_fwd_varlen.py": ["main(1, 2, 128, 128, 64, 2)"],
+    "attention_sink/example_mha_sink_bwd_bhsd.py": ["main(1, 1, 128, 64)"],
+    "attention_sink/example_mha_sink_fwd_bhsd.py": ["main(1, 1, 128, 128, 64)"],
+    "blocksparse_attention/example_tilelang_sparse_gqa_decode_varlen_indice.py": [
+        "main(1, 8, 2, 256, 64, 64, 0.5, 32)"
+    ],
+    "blocksparse_attention/example_tilelang_sparse_gqa_decode_varlen_mask.py": ["main(1, 8, 2, 256, 64, 64, 0.5, 32)"],
+    "cast/example_group_per_split_token_cast_to_fp8.py": ["main(64, 256, 2, 8, [24, 40])"],
+    "cast/example_per_token_cast_to_fp8.py": ["main(64, 256, 8)"],
+    "convolution/example_convolution.py": ["main('--n 1 --c 32 --h 8 --w 8 --f 32'.split())"],
+    "convolution/example_convolution_autotune.py": ["main(1, 32, 8, 8, 32, 3)"],
+    "deepseek_mhc/example_mhc_post.py": ["test(4, 512)"],
+    "deepseek_mla/example_mla_decode.py": ["main(1, 64, 1, 256, 128, 64)"],
+    "deepseek_nsa/example_tilelang_nsa_decode.py": ["main()"],
+    "deepseek_nsa/example_tilelang_nsa_fwd.py": ["main()"],
+    "deepseek_v32/fp8_lighting_indexer.py": ["test_fp8_lighting_indexer(64, 128, 32, 1, 64)"],
+    "deepseek_v32/sparse_mla_fwd.py": ["test_sparse_mla_fwd(1, 8, 128, 64, 1, 192, 128, 64)"],
+    "deepseek_v4/sparse_attn_fwd_sm90.py": ["test_correctness(1, 8, 16, 128, 64, 64)"],
+    "dequantize_gemm/example_dequant_gemm_fp4_hopper.py": ["test_fp4_fp16_convert_close()", "main(64, 128, 128)"],
+    "dequantize_gemm/example_dequant_gemm_w4a8.py": ["main(64, 128, 128)"],
+    "dsa_hisa/block_sparse_mqa_fp8.py": ["test_fp8_block_sparse_mqa(32, 64, 128, 128, 2)"],
+    "dsa_hisa/clean_and_maintain_logits.py": ["test_clean_and_maintain_logits(64, 128)"],
+    "dsa_hisa/fp8_block_mean_pooling.py": ["test_fp8_block_mean_pooling(512, 128, 128)"],
+    "dsa_hisa/pool_mqa_fp8.py": ["test_pool_mqa_fp8(64, 64, 128, 32, 64)"],
+    "dsa_sparse_finetune/indexer_topk_reducesum.py": ["test_kernel(1, 128, 16, 64, 32)"],
+    "dsa_sparse_finetune/sparse_mla_fwd.py": ["test_sparse_mla_fwd(1, 64, 64, 1, 192, 128, 64)"],
+    "dsa_sparse_finetune/sparse_mla_topk_reducesum.py": ["test_kernel(1, 64, 16, 64, 64, 32)"],
+    "dynamic_shape/example_dynamic.py": ["main(128, 128, 128)"],
+    "elementwise/example_elementwise_add.py": ["main(64, 96)"],
+    "flash_attention/example_gqa_bwd.py": ["main(1, 2, 128, 64, 64, 2)"],
+    "flash_attention/example_gqa_bwd_tma_reduce.py": ["main(1, 2, 128, 64, 64, 2)"],
+    "flash_attention/example_gqa_fwd_bshd.py": ["main(1, 2, 128, 64, False, 2)"],
+    "flash_attention/example_gqa_fwd_varlen.py": ["main(1, 2, 128, 128, 64, 2)"],
+    "flash_attention/example_mha_bwd_bhsd.py": ["main(1, 1, 128, 64)"],
+    "flash_attention/example_mha_bwd_bshd.py": ["main(1, 1, 128, 64)"],
+    "flash_attention/example_mha_fwd_bhsd.py": ["main(1, 1, 128, 128, 64, True)"],
+    "flash_attention/example_mha_fwd_bshd.py": ["main(1, 1, 128, 64, True)"],
+    "flash_attention/example_mha_fwd_varlen.py": ["main(2, 1, 128, 64)"],
+    "flash_decoding/example_gqa_decode.py": ["main(1, 8, 2, 256, 64)"],
+    "flash_decoding/example_mha_inference.py": ["main(1, 1, 128, 256, 64)"],
+    "fusedmoe/example_fusedmoe_tilelang.py": ["main(128, 128, 2, 1, 1, 1, 64)"],
+    "gemm/example_gemm.py": [
+        "a, b = torch.randn(128, 64).half(), torch.randn(64, 128).half()",
+        "close(matmul(a, b, 64, 64, 32), a @ b)",
+    ],
+    "gemm/example_gemm_autotune.py": ["main(128, 256, 64)"],
+    "gemm/example_gemm_autotune_pass_configs.py": ["main(128, 128, 64)", "main_decorator(128, 128, 64)"],
+    "gemm/example_gemm_persistent.py": ["main(128, 256, 64)"],
+    "gemm_fp8/example_tilelang_gemm_fp8.py": ["test_gemm_fp8(128, 128, 128, T.float8_e4m3fn)"],
+    "gemm_fp8/example_tilelang_gemm_fp8_2xAcc.py": ["test_gemm_fp8(128, 128, 256, T.float8_e4m3fn)"],
+    "gemm_splitk/example_tilelang_gemm_splitk.py": [
+        "a, b, c = torch.randn(64, 128).half(), torch.randn(128, 64).half(), torch.zeros(64, 64)",
+        "matmul(a, b, c, 64, 64, 32, 2)",
+        "close(c, a.float() @ b.float())",
+    ],
+    "gemv/example_gemv.py": [
+        "for f in (naive_gemv.compile(N=64, K=128, BLOCK_N=32, BLOCK_K=64),\n"
+        "  naive_splitk_gemv.compile(N=64, K=128, BLOCK_N=16, BLOCK_K=16),\n"
+        "  splitk_gemv_vectorized.compile(N=64, K=256, BLOCK_N=2, reduce_threads=32)):\n"
+        "    check_correctness_and_bench(f, f.signature.parameters[1].tensor.shape[0],"
+        " f.signature.parameters[1].tensor.shape[1], do_bench=False)",
+    ],
+    "grouped_gemm/example_grouped_gemm_bwd.py": ["run_tilelang_grouped_gemm([32, 40], 128, 128, 64, 64, 64)"],
+    "grouped_gemm/example_grouped_gemm_fwd.py": ["run_tilelang_grouped_gemm([32, 40], 128, 128, 64, 64, 64, False)"],
+    "linear_attention/example_retention_fwd.py": ["main()"],
+    "norm/rms_norm.py": ["test_rms_norm(16, 256, 1)"],
+    "topk/example_topk.py": ["main('--M 32 --N 32 --topk 4'.split())"],
+    "visual_layout_inference/visual_layout_inference.py": ["main()"],
+    "warp_specialize/example_warp_specialize_gemm_barrierpipe_stage2.py": ["main(128, 128, 128)"],
+    "warp_specialize/example_warp_specialize_gemm_copy_0_gemm_1.py": ["main(128, 128, 128)"],
+    "warp_specialize/example_warp_specialize_gemm_copy_1_gemm_0.py": ["main(128, 128, 128)"],
+    "warp_specialize/example_warp_specialize_gemm_softpipe_stage2.py": ["main(128, 128, 128)"],
+}
+
+PRELUDE = """
+import torch
+def close(have, want, rtol=1e-2, atol=1e-2):
+    torch.testing.assert_close(have.float(), want.float(), rtol=rtol, atol=atol)
+"""
+
+
+@dataclass
+class Agreement:
+    """What became of a file: "" if all agrees, else the error; seconds: of the calls."""
+
+    file: str
+    error: str
+    seconds: float
+
+
+def one(path: Path, calls: list[str], target: str) -> Agreement:
+    """In this process."""
+    from minitile.tilelang import hook
+    from minitile.tilelang.stand_in.cpu import on_cpu
+
+    os.environ["MINITILE_TARGET"] = target
+    os.chdir(path.parent)
+    sys.path.insert(0, str(path.parent))
+    sys.argv = [str(path)]
+    began = time.perf_counter()
+    error = ""
+    with hook.in_place(), on_cpu():
+        names: dict[str, object] = {"__name__": "example", "__file__": str(path)}
+        try:
+            exec(compile(path.read_text(), str(path), "exec", dont_inherit=True), names)
+            exec(PRELUDE, names)
+            for call in calls:
+                exec(call, names)
+        except Exception as raised:
+            error = f"{type(raised).__name__}: {raised}"[:400]
+    return Agreement(path.name, error, round(time.perf_counter() - began, 1))
+
+
+def run(root: Path, name: str, target: str) -> Agreement:
+    """In a process of its own."""
+    command = [sys.executable, __file__, str(root), "--one", name, "--target", target]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environment)
+    except subprocess.TimeoutExpired:
+        return Agreement(name, f"more than {SECONDS} s", float(SECONDS))
+    try:
+        found = Agreement(**json.loads(done.stdout.strip().splitlines()[-1]))
+    except (ValueError, IndexError, TypeError):
+        return Agreement(name, (done.stderr.strip().splitlines() or ["?"])[-1], 0.0)
+    return Agreement(name, found.error, found.seconds)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--target", default="sm_90a")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    root = args.directory.resolve()
+    if args.one:
+        print("\n" + json.dumps(asdict(one(root / "examples" / args.one, SMALL[args.one], args.target))))
+        return 0
+    found = []
+    for name in SMALL:
+        if args.only in name:
+            found.append(run(root, name, args.target))
+            last = found[-1]
+            print(
+                f"{'differs' if last.error else 'agrees':8} {last.seconds:6.1f} s  {name}  {last.error[:200]!r}",
+                flush=True,
+            )
+    print(f"{sum(not f.error for f in found)} of {len(found)} files agree with their references")
+    if args.out:
+        args.out.write_text(json.dumps([asdict(f) for f in found], indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -29,7 +29,7 @@ from minitile.layout import Digit, Layout, LayoutError, blocked, sectors, swizzl
 from minitile.layout.register import offsets
 from minitile.layout.shared import SharedLayout
 from minitile.lowering.context import Lowering, layout_of
-from minitile.lowering.memory import Walk, access_width, contiguous_dim, emit_store, in_memory, places, plan
+from minitile.lowering.memory import Walk, contiguous_dim, emit_store, in_memory, moved_width, places, plan
 
 ROW = 128  # bytes of a row that are staged together, at most: a swizzle's
 BLOCK = 2048  # bytes that a warp stages together, at most
@@ -79,7 +79,7 @@ def by_rows(low: Lowering, op: tile.Store, layout: Layout, dims: tile.Dims) -> _
 
     def width_of(layout: Layout) -> int:
         there = in_memory(layout, dims)
-        return access_width(low, op.mem, places(low, starts, there), there)
+        return moved_width(low, op.mem, places(low, starts, there), there)
 
     for width in (16 // element, 8 // element, 4 // element, 2 // element, 1):
         box = block_of(layout, element, min(BLOCK, STEPS * low.target.lanes * width * element))

@@ -47,11 +47,11 @@ from minitile.layout import (
     warp_partition,
 )
 from minitile.layout.access import vector_runs
+from minitile.lowering.accesses import GuardBuilder
 from minitile.lowering.context import Lowering
 from minitile.lowering.gemm import fragments
 from minitile.lowering.memory import (
     MEMORY_RULES,
-    GuardBuilder,
     access_width,
     contiguous_dim,
     global_addresses,

@@ -70,6 +70,8 @@ class Masks:
             return limit if op.dim == dim else self.run(op.a, dim - (op.dim < dim), limit)
         if isinstance(op, tile.Permute):
             return self.run(op.a, op.order[dim], limit)
+        if isinstance(op, tile.ConvertLayout):
+            return self.run(op.a, dim, limit)
         if op is None or not op.elementwise:
             return 1
         found = min(self.run(o, dim, limit) for o in op.operands)
@@ -119,6 +121,34 @@ class Masks:
             return None
         return parts[0].const, parts[1]
 
+    def sides(self, mask: Value, dim: int) -> int | None:
+        """On how many sides it ends along a dimension, at most, where it holds of an interval for sure; None where it
+        may hold of others: 0 where all along `dim` are alike."""
+        if not isinstance(mask.type, TileType):
+            return 0
+        return self._sides(mask, dim, tuple(range(len(mask.shape))), mask)
+
+    def _sides(self, v: Value, dim: int, where: Where, like: Value) -> int | None:
+        op = v.op
+        if isinstance(op, tile.Splat) or not isinstance(v.type, TileType):
+            return 0
+        if isinstance(op, tile.Expand):
+            return self._sides(op.a, dim, where[: op.dim] + where[op.dim + 1 :], like)
+        if isinstance(op, tile.Permute):
+            return self._sides(op.a, dim, tuple(where[op.order.index(d)] for d in range(len(where))), like)
+        if isinstance(op, tile.ConvertLayout):
+            return self._sides(op.a, dim, where, like)
+        if isinstance(op, arith.And):
+            parts = [self._sides(o, dim, where, like) for o in (op.a, op.b)]
+            return None if None in parts else sum(n for n in parts if n is not None)
+        if dim not in where:
+            return 0
+        if not isinstance(op, arith.Cmp) or not op.a.dtype.is_int or op.predicate == "ne":
+            return None
+        sides = [self.expression(o, where if isinstance(o.type, TileType) else (), like) for o in (op.a, op.b)]
+        steps = [self._along(side, like, dim) for side in AT_LEAST_ZERO[op.predicate](*sides)]
+        return None if None in steps else sum(1 for step in steps if step is not None and step[0])
+
     # Polynomials -----------------------------------------------------------------------------------------------------
 
     def expression(self, v: Value, where: Where, like: Value) -> Affine:
@@ -141,6 +171,8 @@ class Masks:
             return self.expression(op.a, where[: op.dim] + where[op.dim + 1 :], like)
         if isinstance(op, tile.Permute):
             return self.expression(op.a, tuple(where[op.order.index(d)] for d in range(len(where))), like)
+        if isinstance(op, tile.ConvertLayout):
+            return self.expression(op.a, where, like)
         if op is None or v.dtype.kind != "int" or v.dtype.bits < 32:
             return self._atom(v, where)
         if isinstance(op, arith.Cast) and op.a.dtype.kind == "int" and 32 <= op.a.dtype.bits <= v.dtype.bits:
@@ -177,11 +209,33 @@ class Masks:
             return self._claims(op.a, where[: op.dim] + where[op.dim + 1 :], like)
         if isinstance(op, tile.Permute):
             return self._claims(op.a, tuple(where[op.order.index(d)] for d in range(len(where))), like)
-        if isinstance(op, arith.Cmp) and op.a.dtype.kind == "int" and op.a.dtype.bits >= 32:
+        if isinstance(op, tile.ConvertLayout):
+            return self._claims(op.a, where, like)
+        if isinstance(op, arith.Cmp) and _is_number(op.a):
             sides = [self.expression(o, where if isinstance(o.type, TileType) else (), like) for o in (op.a, op.b)]
             return AT_LEAST_ZERO[op.predicate](*sides)
         return ()
 
+    def whole_claims(self, mask: Value) -> tuple[Affine, ...] | None:
+        """As `claims`, where the mask holds of no other elements; None where it says more than these."""
+        parts, claims = [mask], self.claims(mask)
+        while parts:
+            op = parts.pop().op
+            if isinstance(op, arith.And):
+                parts += [op.a, op.b]
+            elif isinstance(op, tile.Splat):
+                parts.append(op.value)
+            elif isinstance(op, (tile.Expand, tile.Permute, tile.ConvertLayout)):
+                parts.append(op.a)
+            elif not isinstance(op, arith.Cmp) or op.predicate == "ne" or not _is_number(op.a):
+                return None
+        return claims
+
     def implied(self, a: Affine, claims: tuple[Affine, ...]) -> bool:
         """Whether a >= 0 follows from one of the claims."""
         return any(self.facts.nonnegative(a - claim) for claim in claims)
+
+
+def _is_number(v: Value) -> bool:
+    """Whether it is of a type whose sums are taken for polynomials."""
+    return v.dtype.kind == "int" and v.dtype.bits >= 32

@@ -16,51 +16,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from minitile.analysis.affine import Affine
 from minitile.analysis.strides import row_alignment, strides_of
-from minitile.ir.core import Op, Value
+from minitile.ir.core import Block, Op, Value
 from minitile.ir.diagnostics import LanguageError
-from minitile.ir.ops import arith, thread, tile
-from minitile.ir.types import DType, ScalarType, TensorType, TileType, i32, i64
+from minitile.ir.ops import arith, control, thread, tile
+from minitile.ir.types import ScalarType, TensorType, TileType, i32, i64
 from minitile.layout import Layout, RowAccess, cheapest_vector, coalesced, row_blocked
 from minitile.layout.access import thread_bits, vector_runs
 from minitile.layout.shared import SharedLayout, add_maybe_bits, bits_of_multiple
+from minitile.lowering.accesses import Addresses, GuardBuilder, Guards, Place, index_dtype, may_wrap
 from minitile.lowering.context import Lowering, Rule, layout_of
+from minitile.lowering.cut_runs import Cut, RunMask, cut_guards
 
 Coord = tuple[int, ...]
-_I32 = 1 << 31
 FAR = 1 << 30  # bytes: an address's constant and the immediate on top of it are less each, so that 32 bits hold both
+LEAST_CUT = 4  # bytes of an access whose ends are tested
 MOST_ROWS = 16  # of a tensor that a thread copies together: the address of each takes two registers
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where in one memory dimension a thread's accesses start: scalars of the program plus a value of the thread.
-    `reach` is how far thread and constant offsets may lead from `start`, `bits` which bits of the sum may be set."""
-
-    start: Affine
-    thread: Value | None
-    reach: int
-    bits: int
-
-
-@dataclass(frozen=True, slots=True)
-class Addresses:
-    """`values` are few; access n goes to values[index[n]] + offsets[n]."""
-
-    value: Value
-    index: tuple[int, ...]
-    offsets: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Guards:
-    """Predicate of access n: value[index[n]]; value None: no access needs one."""
-
-    value: Value | None
-    index: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -93,36 +67,6 @@ def bits_of_start(low: Lowering, start: Affine) -> int:
     if start.is_constant and not start.const:
         return 0
     return bits_of_multiple(low.facts.multiple(start)) & ((1 << 32) - 1)
-
-
-# Indices that 32 bits may not hold -----------------------------------------------------------------------------------
-
-
-def index_dtype(low: Lowering, *numbers: Affine) -> DType:
-    """i64 where 32 bits may not hold a start or a size, or the sums that are made of it: cut off, an index far outside
-    would be one inside. In a kernel that is not wide they hold what comes from dimensions and block indices
-    (index_widths.py). Where loaded numbers are summed up here, that was in 64 bits: i32 sums of them wrap, and are
-    atoms."""
-    return i32 if all(_is_short(low, a) for a in numbers) else i64
-
-
-def _is_short(low: Lowering, a: Affine) -> bool:
-    if low.facts.bounded:
-        return low.facts.fits(a)
-    parts = a.atoms()
-    numbers = (a.const, *a.terms.values())
-    if a.terms and not any(v.dtype.bits == 64 for v in parts) and all(-_I32 <= n < _I32 for n in numbers):
-        alone = len(a.terms) == len(parts) == 1 and numbers == (0, 1)
-        if alone or all(map(low.facts.is_index, parts)):
-            return True
-    least, most = low.facts.interval(a)
-    return least is not None and most is not None and 2 * least >= -_I32 and 2 * most < _I32
-
-
-def _may_wrap(low: Lowering, start: Affine) -> bool:
-    """Whether a loaded start of 32 bits may be so large that with the place in the tile it is negative."""
-    most = low.facts.interval(start)[1]
-    return not all(map(low.facts.is_index, start.atoms())) and (most is None or 2 * most >= _I32)
 
 
 def coordinate(low: Lowering, tensor: Value, d: int, start: Affine, extent: int) -> Value:
@@ -274,82 +218,13 @@ def shared_layout(buffer: Value) -> SharedLayout:
     return layout
 
 
-# Predicates ----------------------------------------------------------------------------------------------------------
-
-
-class GuardBuilder:
-    """Collects the conditions under which accesses happen; equal ones are computed once."""
-
-    def __init__(self, low: Lowering) -> None:
-        self.low = low
-        self.always: list[Value] = []  # for every access alike
-        self.checks: list[tuple[int, str, Value]] = []  # memory dimension, predicate, limit: offset `predicate` limit
-
-    def bounds(
-        self,
-        tensor: Value,
-        where: Sequence[Place],
-        below_for_sure: Sequence[int] = (),
-        above_for_sure: Sequence[int] = (),
-    ) -> None:
-        """Index inside the tensor; in some dimensions that is known."""
-        low, b = self.low, self.low.b
-        for d, place in enumerate(where):
-            size = low.facts.size(tensor, d)
-            below = d in below_for_sure or low.facts.less(place.start + place.reach, size)
-            dtype = index_dtype(low, place.start, size)
-            above = d in above_for_sure or low.facts.nonnegative(place.start)
-            if below and above:
-                continue
-            at = low.emit(place.start, dtype)
-            if place.thread is not None:
-                if above and dtype is i32 and _may_wrap(low, place.start):
-                    at = b.min(at, low.emit(size))  # from there on, all is outside
-                at = b.add(at, b.cast(place.thread, dtype))
-            if not below:
-                self.checks.append((d, "lt", b.sub(low.emit(size, dtype), at)))
-            if not above:
-                self.checks.append((d, "ge", b.sub(b.constant(0, dtype), at)))
-
-    def overhang(self, layout: Layout) -> None:
-        for d, (extent, size) in enumerate(zip(layout.extents, layout.shape, strict=True)):
-            base = self.low.thread_coord(layout, d)
-            if extent > size:
-                limit = self.low.b.constant(size)
-                self.checks.append((d, "lt", limit if base is None else self.low.b.sub(limit, base)))
-
-    def finish(self, offsets: Sequence[Coord]) -> Guards:
-        if not self.checks and not self.always:
-            return Guards(None, ())
-        b = self.low.b
-        single: dict[tuple[int, int], Value] = {}
-        joined: dict[Coord, int] = {}
-        values: list[Value] = []
-        index = []
-        for at in offsets:
-            key = tuple(at[d] for d, _, _ in self.checks)
-            if key not in joined:
-                terms = list(self.always)
-                for n, (d, predicate, limit) in enumerate(self.checks):
-                    if (n, at[d]) not in single:
-                        single[n, at[d]] = b.value(arith.Cmp(b.constant(at[d], limit.dtype), limit, predicate))
-                    terms.append(single[n, at[d]])
-                total = terms[0]
-                for term in terms[1:]:
-                    total = b.and_(total, term)
-                joined[key] = len(values)
-                values.append(total)
-            index.append(joined[key])
-        return Guards(self.low.concat(values), tuple(index))
-
-
 # Load, store, atomics ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """All accesses of one operation: `order` lists the tile's registers in the order of the accesses. `start` and
-    `extent`: the part of a tensor that they are in."""
+    `extent`: the part of a tensor that they are in. `cut`: where accesses may have to go by elements."""
 
     space: str
     width: int
@@ -358,6 +233,7 @@ class Plan:
     guards: Guards
     start: tuple[Value, ...] = ()
     extent: tuple[int, ...] = ()
+    cut: Cut | None = None
 
 
 MemoryOp = tile.Load | tile.Store | tile.AtomicRmw
@@ -385,21 +261,22 @@ def plan(
     layout = in_memory(layout_of(subject), op.dims)
     starts = [low.facts.affine(v) for v in op.indices]
     where = places(low, starts, layout)
-    mask = op.mask
     fast = contiguous_dim(mem)
-    width = 1
-    if fast is not None:
-        width = access_width(low, mem, where, layout, max_width)
-        along = op.dims[fast]
-        if mask is not None and along is not None:
-            width = low.masks.run(mask, along, width)
-    runs = vector_runs(layout, width, fast)
+    along = None if fast is None else op.dims[fast]
+    width = 1 if fast is None else access_width(low, mem, where, layout, max_width)
+    if fast is not None and op.mask is not None and along is not None:
+        width = low.masks.run(op.mask, along, width)
+    wide = width
+    if space == "global" and not isinstance(op, tile.AtomicRmw):
+        wide = _cut_width(low, mem, where, layout, max_width, op.mask, along)
+    runs = vector_runs(layout, max(width, wide), fast)
     if registers is not None:
         runs = tuple(run for run in runs if run[0][0] in registers)
     offsets = [at for _, at in runs]
+    mask = op.mask if wide <= width or not _says_bounds(low, op, starts) else None
     guards = GuardBuilder(low)
     if space == "global":
-        guards.bounds(mem, where, *implied_bounds(low, op, starts))
+        guards.bounds(mem, where, *implied_bounds(low, op, mask, starts))
     guards.overhang(layout)
     owner = low.owner(layout) if writes else None
     if owner is not None:
@@ -407,28 +284,83 @@ def plan(
     if mask is not None and not isinstance(mask.type, TileType):
         guards.always.append(low.get(mask))
     order = tuple(r for run, _ in runs for r in run)
-    found = guards.finish(offsets)
-    if mask is not None and isinstance(mask.type, TileType):
-        first = tuple(registers[0] for registers, _ in runs)
-        found = _with_mask(low, found, low.pick(low.get(mask), first), len(offsets))
+    tiled = mask is not None and isinstance(mask.type, TileType)
+    cut: Cut | None = None
+    if wide > width and fast is not None:
+        over: RunMask | None = None
+        if tiled and mask is not None:
+            numbers = tuple(run for run, _ in runs)
+            alike, sides = (
+                (wide, 0) if along is None else (low.masks.run(mask, along, wide), low.masks.sides(mask, along))
+            )
+            over = RunMask(low.get(mask), numbers, alike, sides or 0)
+        found, cut = cut_guards(low, guards, offsets, fast, wide, over)
+        width = wide
+    else:
+        found = guards.finish(offsets)
+        if tiled and mask is not None:
+            first = tuple(registers[0] for registers, _ in runs)
+            found = _with_mask(low, found, low.pick(low.get(mask), first), len(offsets))
     if space == "global":
         addresses = global_addresses(low, mem, where, offsets, walk)
     else:
         addresses = shared_addresses(low, mem, _slot(op), where, offsets, rank)
     begin = tuple(low.emit(start) for start in starts) if space == "global" and mem in low.written else ()
-    return Plan(space, width, order, addresses, found, begin, layout.shape if begin else ())
+    return Plan(space, width, order, addresses, found, begin, layout.shape if begin else (), cut)
 
 
-def implied_bounds(low: Lowering, op: MemoryOp, starts: Sequence[Affine]) -> tuple[list[int], list[int]]:
+def moved_width(low: Lowering, mem: Value, where: Sequence[Place], layout: Layout) -> int:
+    """How many elements of global memory a load or a store without a mask takes, where they are inside."""
+    width = access_width(low, mem, where, layout)
+    return max(width, _cut_width(low, mem, where, layout)) if isinstance(mem.type, TensorType) else width
+
+
+def _cut_width(
+    low: Lowering,
+    mem: Value,
+    where: Sequence[Place],
+    layout: Layout,
+    max_bytes: int = 16,
+    mask: Value | None = None,
+    along: int | None = None,
+) -> int:
+    """How many elements an access may take where both ends of its run are tested: what alignment allows. The mask is
+    over the tile, whose dimension `along` runs along the memory's contiguous one."""
+    if contiguous_dim(mem) is None or mem.dtype.kind == "bool":
+        return 1
+    width = access_width(low, mem, where, layout, max_bytes, whole=False)
+    if mask is not None and along is not None and low.masks.sides(mask, along) is None:
+        return low.masks.run(mask, along, width)
+    return width if width * mem.dtype.bytes >= LEAST_CUT else 1
+
+
+def _says_bounds(low: Lowering, op: MemoryOp, starts: Sequence[Affine]) -> bool:
+    """Whether a mask only says what the tensor's bounds say."""
+    mask = op.mask
+    if mask is None or not isinstance(mask.type, TileType):
+        return False
+    claims = low.masks.whole_claims(mask)
+    if claims is None:
+        return False
+    bounds: list[Affine] = []
+    for d, (start, along) in enumerate(zip(starts, op.dims, strict=True)):
+        index = start if along is None else start + Affine.of(low.masks.coordinate(along, mask.shape[along]))
+        bounds += [low.facts.size(op.mem, d) - index - 1, index]
+    return all(low.masks.implied(claim, tuple(bounds)) for claim in claims)
+
+
+def implied_bounds(
+    low: Lowering, op: MemoryOp, mask: Value | None, starts: Sequence[Affine]
+) -> tuple[list[int], list[int]]:
     """The memory dimensions in which the mask says that an index is below the size, and that it is not below 0."""
-    if op.mask is None or not isinstance(op.mask.type, TileType):
+    if mask is None or not isinstance(mask.type, TileType):
         return [], []
-    claims = low.masks.claims(op.mask)
+    claims = low.masks.claims(mask)
     below, above = [], []
     for d, (start, along) in enumerate(zip(starts, op.dims, strict=True)):
         index = start
         if along is not None:
-            index = start + Affine.of(low.masks.coordinate(along, op.mask.shape[along]))
+            index = start + Affine.of(low.masks.coordinate(along, mask.shape[along]))
         if low.masks.implied(low.facts.size(op.mem, d) - index - 1, claims):
             below.append(d)
         if low.masks.implied(index, claims):
@@ -451,9 +383,11 @@ def _with_mask(low: Lowering, guards: Guards, mask: Value, count: int) -> Guards
     return Guards(low.b.value(arith.And(low.pick(guards.value, guards.index), mask)), every)
 
 
-def access_width(low: Lowering, mem: Value, where: Sequence[Place], layout: Layout, max_bytes: int = 16) -> int:
+def access_width(
+    low: Lowering, mem: Value, where: Sequence[Place], layout: Layout, max_bytes: int = 16, whole: bool = True
+) -> int:
     """How many elements one access may take, along the memory's contiguous dimension: as far as the layout goes and
-    alignment is proven."""
+    alignment is proven; with `whole`, so that no access is partly outside the tensor."""
     in_tensor, fast = isinstance(mem.type, TensorType), contiguous_dim(mem)
     if fast is None or layout.shape[fast] == 1:
         return 1
@@ -468,7 +402,7 @@ def access_width(low: Lowering, mem: Value, where: Sequence[Place], layout: Layo
     else:
         width = math.gcd(width, row_alignment(low.facts, mem))
         size = low.facts.size(mem, fast)
-        if width > 1 and not low.facts.less(where[fast].start + where[fast].reach, size):
+        if whole and width > 1 and not low.facts.less(where[fast].start + where[fast].reach, size):
             width = math.gcd(width, low.facts.multiple(size))
     return width
 
@@ -535,7 +469,7 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
             run = b.emit(thread.Offsets(b.constant(0) if base is None else base, constants)).result
             at = b.value(arith.Add(at, b.cast(run, at.dtype)))
         if space == "global":
-            if not scalar or not low.facts.nonnegative(first) or (wide is i32 and _may_wrap(low, first)):
+            if not scalar or not low.facts.nonnegative(first) or (wide is i32 and may_wrap(low, first)):
                 also(b.value(arith.Cmp(at, b.constant(0, wide), "ge")))
             also(b.value(arith.Cmp(at, low.emit(size, wide), "lt")))
         coords.append(at)
@@ -578,28 +512,46 @@ def _load(low: Lowering, op: tile.Load) -> Value:
 
 def emit_load(low: Lowering, p: Plan, mem: Value, slot: Value | None, count: int, evict: str = "") -> Value:
     """The registers of the tile, in its own order."""
-    loaded = low.b.emit(
-        thread.LoadMem(
-            p.addresses.value,
-            mem=low.get(mem),
-            slot=None if slot is None else low.get(slot),
-            start=p.start,
-            extent=p.extent,
-            predicate=p.guards.value,
-            space=p.space,
-            dtype=mem.dtype,
-            count=count,
-            width=p.width,
-            address_of=p.addresses.index,
-            offsets=p.addresses.offsets,
-            predicate_of=p.guards.index,
-            evict=evict,
-        )
-    ).result
+
+    def loads(p: Plan) -> Value:
+        return low.b.emit(
+            thread.LoadMem(
+                p.addresses.value,
+                mem=low.get(mem),
+                slot=None if slot is None else low.get(slot),
+                start=p.start,
+                extent=p.extent,
+                predicate=p.guards.value,
+                space=p.space,
+                dtype=mem.dtype,
+                count=count,
+                width=p.width,
+                address_of=p.addresses.index,
+                offsets=p.addresses.offsets,
+                predicate_of=p.guards.index,
+                evict=evict,
+            )
+        ).result
+
+    loaded = loads(p)
+    if p.cut is not None:
+        then, orelse = Block(), Block()
+        with low.b.inside(then):
+            cut = low.pick(p.cut.runs, [n // p.width for n in range(count)])
+            low.b.emit(control.Yield((low.b.select(cut, loads(_by_elements(p, p.cut, mem)), loaded),)))
+        with low.b.inside(orelse):
+            low.b.emit(control.Yield((loaded,)))
+        loaded = low.b.emit(control.If(p.cut.some, then=then, orelse=orelse)).results[0]
     back = [0] * count
     for n, register in enumerate(p.order):
         back[register] = n
     return low.pick(loaded, back)
+
+
+def _by_elements(p: Plan, cut: Cut, mem: Value) -> Plan:
+    """The accesses of the elements of runs that are cut."""
+    addresses = p.addresses.of_elements(p.width, mem.dtype.bytes)
+    return replace(p, width=1, addresses=addresses, guards=cut.elements(), cut=None)
 
 
 def _store(low: Lowering, op: tile.Store) -> None:
@@ -624,24 +576,31 @@ def emit_store(
     low: Lowering, p: Plan, mem: Value, slot: Value | None, value: Value, evict: str = "", whole: int | None = None
 ) -> None:
     """`value` in the order of the accesses. whole: the number of the tile that this is a part of."""
-    low.b.emit(
-        thread.StoreMem(
-            p.addresses.value,
-            value,
-            low.get(mem),
-            slot=None if slot is None else low.get(slot),
-            start=p.start,
-            extent=p.extent,
-            predicate=p.guards.value,
-            space=p.space,
-            width=p.width,
-            address_of=p.addresses.index,
-            offsets=p.addresses.offsets,
-            predicate_of=p.guards.index,
-            evict=evict,
-            whole=whole,
+
+    def stores(p: Plan) -> None:
+        low.b.emit(
+            thread.StoreMem(
+                p.addresses.value,
+                value,
+                low.get(mem),
+                slot=None if slot is None else low.get(slot),
+                start=p.start,
+                extent=p.extent,
+                predicate=p.guards.value,
+                space=p.space,
+                width=p.width,
+                address_of=p.addresses.index,
+                offsets=p.addresses.offsets,
+                predicate_of=p.guards.index,
+                evict=evict,
+                whole=whole,
+            )
         )
-    )
+
+    stores(p)
+    if p.cut is not None:
+        with low.b.when(p.cut.some):
+            stores(_by_elements(p, p.cut, mem))
 
 
 def _atomic(low: Lowering, op: tile.AtomicRmw) -> tuple[Value, ...]:
@@ -706,7 +665,7 @@ def copied_layout(low: Lowering, op: tile.Copy) -> Layout:
         layout, starts = in_memory(widest, dims), [low.facts.affine(v) for v in indices]
         in_tensor, fast = isinstance(mem.type, TensorType), contiguous_dim(mem)
         if fast is not None and dims[fast] == len(op.shape) - 1:
-            width = access_width(low, mem, places(low, starts, layout), layout)
+            width = moved_width(low, mem, places(low, starts, layout), layout)
             uses.append(RowAccess(kind if in_tensor else "shared", width, mem.dtype.bytes))
     vec = cheapest_vector(uses) if uses else widest.vector_width()
     while vec < widest.vector_width():
@@ -731,7 +690,7 @@ def _turned_layout(low: Lowering, op: tile.Copy) -> Layout | None:
         while vec > 1:
             layout = in_memory(row_blocked(op.shape, low.threads, vec, order, low.target.lanes), dims)
             enough = op.shape[dim] % vec == 0 and vec * low.threads <= math.prod(op.shape)
-            if enough and access_width(low, mem, places(low, starts, layout), layout) == vec:
+            if enough and moved_width(low, mem, places(low, starts, layout), layout) == vec:
                 break
             vec //= 2
         return row_blocked(op.shape, low.threads, vec, order, low.target.lanes)

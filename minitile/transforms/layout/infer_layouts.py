@@ -375,12 +375,15 @@ class _Inference:
             return 1, None
         limit = max(1, 128 // op.mem.dtype.bits)
         limit = math.gcd(1 if isinstance(op, tile.AtomicRmw) else limit, value.shape[dim])
-        elements = limit if op.mask is None else self.masks.run(op.mask, dim, limit)
+        tests = tensor and not isinstance(op, tile.AtomicRmw) and op.mem.dtype.kind != "bool"  # a run's ends (cut_runs)
+        elements = limit
+        if op.mask is not None and not (tests and self.masks.sides(op.mask, dim) is not None):
+            elements = self.masks.run(op.mask, dim, limit)
         if not is_tile(op.indices[along]):
             elements = math.gcd(elements, self.facts.multiple(self.facts.affine(op.indices[along])))
         if tensor:
             elements = math.gcd(elements, row_alignment(self.facts, op.mem))
-            if elements > 1 and not self._inside(op, along, value.shape[dim]):
+            if elements > 1 and not tests and not self._inside(op, along, value.shape[dim]):
                 elements = math.gcd(elements, self.facts.multiple(self.facts.size(op.mem, along)))
         return elements, dim
 

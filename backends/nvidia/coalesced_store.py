@@ -56,7 +56,7 @@ def store_rows(low: Lowering, op: tile.Store) -> bool:
     """A fragment to a tensor by rows. False where that cannot be, or is of no use."""
     if not isinstance(op.mem.type, TensorType) or not isinstance(op.value.type, TileType) or low.divergent:
         return False
-    if op.mask is not None or any(isinstance(v.type, TileType) for v in op.indices):
+    if op.mask is not None or op.shift is not None or any(isinstance(v.type, TileType) for v in op.indices):
         return False
     if op.mem.dtype.kind == "bool" or not op.dims or op.dims[-1] is None:
         return False

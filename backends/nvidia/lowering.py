@@ -51,15 +51,14 @@ from minitile.lowering.accesses import GuardBuilder
 from minitile.lowering.context import Lowering
 from minitile.lowering.gemm import fragments
 from minitile.lowering.memory import (
-    MEMORY_RULES,
     access_width,
     contiguous_dim,
     global_addresses,
     in_memory,
-    move_through_registers,
     places,
     shared_addresses,
 )
+from minitile.lowering.memory_rules import MEMORY_RULES, move_through_registers
 
 ACCUMULATORS = {
     "f16": ("f32", "f16"),

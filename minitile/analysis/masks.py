@@ -15,7 +15,7 @@ known".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from minitile.analysis.affine import AT_LEAST_ZERO, Affine, Facts, divisor_of
 from minitile.ir.core import Op, Value
@@ -230,6 +230,18 @@ class Masks:
             elif not isinstance(op, arith.Cmp) or op.predicate == "ne" or not _is_number(op.a):
                 return None
         return claims
+
+    def says_bounds(self, mem: Value, indices: Sequence[Value], dims: Sequence[int | None], mask: Value) -> bool:
+        """Whether a mask of an access of a tensor holds wherever its bounds do. Indices are scalars."""
+        claims = self.whole_claims(mask) if isinstance(mask.type, TileType) else None
+        if claims is None:
+            return False
+        bounds: list[Affine] = []
+        for d, (v, along) in enumerate(zip(indices, dims, strict=True)):
+            index = self.facts.affine(v)
+            index = index if along is None else index + Affine.of(self.coordinate(along, mask.shape[along]))
+            bounds += [self.facts.size(mem, d) - index - 1, index]
+        return all(self.implied(claim, tuple(bounds)) for claim in claims)
 
     def implied(self, a: Affine, claims: tuple[Affine, ...]) -> bool:
         """Whether a >= 0 follows from one of the claims."""

@@ -16,21 +16,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from minitile.ir.core import Value
 from minitile.ir.ops import arith
-from minitile.lowering.accesses import Coord, GuardBuilder, Guards
+from minitile.lowering.accesses import Addresses, Coord, GuardBuilder, Guards
 from minitile.lowering.context import Lowering
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """some: whether any run of the thread is cut. runs: which are, one register for each. elements(): the predicates of
-    all elements, true in runs that are cut only; it emits where it is called."""
+    """some: whether any run of the thread is cut. runs: which are, one register for each. elements(): the addresses of
+    all elements, None where they follow each other, and their predicates, true in runs that are cut only; it emits where
+    it is called."""
 
     some: Value
     runs: Value
-    elements: Callable[[], Guards]
+    elements: Callable[[], tuple[Addresses | None, Guards]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,20 +76,23 @@ def cut_guards(
     if whole is None or touched is None:
         return Guards(None, ()), None
     cut = b.value(arith.And(touched, b.value(arith.Not(whole))))
-    some = low.pick(cut, (0,)) if count > 1 else cut
-    for n in range(1, count):
-        some = b.value(arith.Or(some, low.pick(cut, (n,))))
+    some = any_of(low, [low.pick(cut, (n,)) for n in every])
 
-    def elements() -> Guards:
+    def elements() -> tuple[Addresses | None, Guards]:
         places = [tuple(o + (k if d == fast else 0) for d, o in enumerate(at)) for at in runs for k in range(width)]
         found = _registers(low, guards.finish(places), len(places))
         if mask is not None:
             found = _both(low, found, low.pick(mask.value, [r for run in mask.registers for r in run]))
         spread = low.pick(cut, [n for n in every for _ in range(width)])
         found = spread if found is None else low.b.value(arith.And(spread, found))
-        return Guards(found, tuple(range(len(places))))
+        return None, Guards(found, tuple(range(len(places))))
 
     return Guards(whole, every), Cut(some, cut, elements)
+
+
+def any_of(low: Lowering, conditions: Sequence[Value]) -> Value:
+    """Whether any of these single ones holds."""
+    return reduce(lambda a, b: low.b.value(arith.Or(a, b)), conditions)
 
 
 def _registers(low: Lowering, guards: Guards, count: int) -> Value | None:

@@ -20,21 +20,20 @@ from dataclasses import dataclass, field, replace
 
 from minitile.analysis.affine import Affine
 from minitile.analysis.strides import row_alignment, strides_of
-from minitile.ir.core import Block, Op, Value
+from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.types import ScalarType, TensorType, TileType, i32, i64
-from minitile.layout import Layout, RowAccess, cheapest_vector, coalesced, row_blocked
+from minitile.layout import Layout
 from minitile.layout.access import thread_bits, vector_runs
 from minitile.layout.shared import SharedLayout, add_maybe_bits, bits_of_multiple
 from minitile.lowering.accesses import Addresses, GuardBuilder, Guards, Place, index_dtype, may_wrap
-from minitile.lowering.context import Lowering, Rule, layout_of
+from minitile.lowering.context import Lowering, layout_of
 from minitile.lowering.cut_runs import Cut, RunMask, cut_guards
 
 Coord = tuple[int, ...]
 FAR = 1 << 30  # bytes: an address's constant and the immediate on top of it are less each, so that 32 bits hold both
 LEAST_CUT = 4  # bytes of an access whose ends are tested
-MOST_ROWS = 16  # of a tensor that a thread copies together: the address of each takes two registers
 
 
 @dataclass(slots=True)
@@ -273,7 +272,9 @@ def plan(
     if registers is not None:
         runs = tuple(run for run in runs if run[0][0] in registers)
     offsets = [at for _, at in runs]
-    mask = op.mask if wide <= width or not _says_bounds(low, op, starts) else None
+    mask = op.mask
+    if wide > width and mask is not None and low.masks.says_bounds(mem, op.indices, op.dims, mask):
+        mask = None
     guards = GuardBuilder(low)
     if space == "global":
         guards.bounds(mem, where, *implied_bounds(low, op, mask, starts))
@@ -332,21 +333,6 @@ def _cut_width(
     if mask is not None and along is not None and low.masks.sides(mask, along) is None:
         return low.masks.run(mask, along, width)
     return width if width * mem.dtype.bytes >= LEAST_CUT else 1
-
-
-def _says_bounds(low: Lowering, op: MemoryOp, starts: Sequence[Affine]) -> bool:
-    """Whether a mask only says what the tensor's bounds say."""
-    mask = op.mask
-    if mask is None or not isinstance(mask.type, TileType):
-        return False
-    claims = low.masks.whole_claims(mask)
-    if claims is None:
-        return False
-    bounds: list[Affine] = []
-    for d, (start, along) in enumerate(zip(starts, op.dims, strict=True)):
-        index = start if along is None else start + Affine.of(low.masks.coordinate(along, mask.shape[along]))
-        bounds += [low.facts.size(op.mem, d) - index - 1, index]
-    return all(low.masks.implied(claim, tuple(bounds)) for claim in claims)
 
 
 def implied_bounds(
@@ -504,12 +490,6 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
     return Plan(space, 1, every, Addresses(address, every, (0,) * count), guards)
 
 
-def _load(low: Lowering, op: tile.Load) -> Value:
-    p = plan(low, op, op.result, writes=False)
-    count = layout_of(op.result).num_regs if isinstance(op.result.type, TileType) else 1
-    return emit_load(low, p, op.mem, op.slot, count, op.evict)
-
-
 def emit_load(low: Lowering, p: Plan, mem: Value, slot: Value | None, count: int, evict: str = "") -> Value:
     """The registers of the tile, in its own order."""
 
@@ -550,26 +530,9 @@ def emit_load(low: Lowering, p: Plan, mem: Value, slot: Value | None, count: int
 
 def _by_elements(p: Plan, cut: Cut, mem: Value) -> Plan:
     """The accesses of the elements of runs that are cut."""
-    addresses = p.addresses.of_elements(p.width, mem.dtype.bytes)
-    return replace(p, width=1, addresses=addresses, guards=cut.elements(), cut=None)
-
-
-def _store(low: Lowering, op: tile.Store) -> None:
-    subject = op.value if isinstance(op.value.type, TileType) else None
-    p = plan(low, op, subject, writes=True)
-    value = _as_tf32(low, op, low.get(op.value))
-    emit_store(low, p, op.mem, op.slot, _spread(low, value, p), op.evict)
-
-
-def _as_tf32(low: Lowering, op: tile.Store | tile.Copy, value: Value) -> Value:
-    """What an operation writes, rounded to tf32 where a gemm wants it so."""
-    return low.b.value(thread.RoundTf32(value)) if op.tf32 else value
-
-
-def _spread(low: Lowering, value: Value, p: Plan) -> Value:
-    if thread.count_of(value.type) == 1:
-        return low.pick(value, (0,) * len(p.order))
-    return low.pick(value, p.order)
+    addresses, guards = cut.elements()
+    addresses = addresses or p.addresses.of_elements(p.width, mem.dtype.bytes)
+    return replace(p, width=1, addresses=addresses, guards=guards, cut=None)
 
 
 def emit_store(
@@ -601,113 +564,3 @@ def emit_store(
     if p.cut is not None:
         with low.b.when(p.cut.some):
             stores(_by_elements(p, p.cut, mem))
-
-
-def _atomic(low: Lowering, op: tile.AtomicRmw) -> tuple[Value, ...]:
-    subject = op.value if isinstance(op.value.type, TileType) else None
-    p = plan(low, op, subject, writes=True, max_width=op.mem.dtype.bytes)
-    returns = bool(op.results) and op.result in low.used
-    value = _spread(low, low.get(op.value), p)
-    new = low.b.emit(
-        thread.AtomicMem(
-            p.addresses.value,
-            value,
-            low.get(op.mem),
-            start=p.start,
-            extent=p.extent,
-            predicate=p.guards.value,
-            space=p.space,
-            kind=op.kind,
-            width=1,
-            address_of=p.addresses.index,
-            offsets=p.addresses.offsets,
-            predicate_of=p.guards.index,
-            returns=returns,
-        )
-    )
-    if not returns:
-        return tuple(value for _ in op.results)
-    back = [0] * len(p.order)
-    for n, register in enumerate(p.order):
-        back[register] = n
-    return (low.pick(new.result, back),)
-
-
-def _copy(low: Lowering, op: tile.Copy) -> None:
-    """Through registers: a load and a store in the layout that suits both."""
-    move_through_registers(low, op)
-
-
-def move_through_registers(low: Lowering, op: tile.Copy) -> None:
-    layout = copied_layout(low, op)
-    value = Value(TileType(op.shape, op.src.dtype, layout))
-    load = tile.Load(op.src, op.src_indices, op.shape, op.src_dims, slot=op.src_slot)
-    p = plan(low, load, value, writes=False, walk=Walk())
-    registers = emit_load(low, p, op.src, op.src_slot, layout.num_regs, op.evict if p.space == "global" else "")
-    store = tile.Store(op.dst, op.dst_indices, value, op.dst_dims, slot=op.dst_slot)
-    store.loc = op.loc
-    q = plan(low, store, value, writes=True)
-    registers = _as_tf32(low, op, registers)
-    emit_store(low, q, op.dst, op.dst_slot, low.pick(registers, q.order), op.evict if q.space == "global" else "")
-
-
-def copied_layout(low: Lowering, op: tile.Copy) -> Layout:
-    """Coalesced, with vectors that are cheap for both sides, as far as the registers for their addresses go."""
-    turned = _turned_layout(low, op)
-    if turned is not None:
-        return turned
-    widest = coalesced(op.shape, low.threads, op.src.dtype.bits, low.target.lanes)
-    uses = []
-    for kind, mem, indices, dims in (
-        ("load", op.src, op.src_indices, op.src_dims),
-        ("store", op.dst, op.dst_indices, op.dst_dims),
-    ):
-        layout, starts = in_memory(widest, dims), [low.facts.affine(v) for v in indices]
-        in_tensor, fast = isinstance(mem.type, TensorType), contiguous_dim(mem)
-        if fast is not None and dims[fast] == len(op.shape) - 1:
-            width = moved_width(low, mem, places(low, starts, layout), layout)
-            uses.append(RowAccess(kind if in_tensor else "shared", width, mem.dtype.bytes))
-    vec = cheapest_vector(uses) if uses else widest.vector_width()
-    while vec < widest.vector_width():
-        layout = row_blocked(op.shape, low.threads, vec, None, low.target.lanes)
-        if len({at[:-1] for at in layout.register_offsets()}) <= MOST_ROWS:
-            return layout
-        vec *= 2
-    return widest
-
-
-def _turned_layout(low: Lowering, op: tile.Copy) -> Layout | None:
-    """Of a tensor whose contiguous dimension is not the tile's last one (a transposed one): lanes and vectors along
-    that, since global memory takes it in sectors; None where there is no such tensor."""
-    for mem, indices, dims in ((op.src, op.src_indices, op.src_dims), (op.dst, op.dst_indices, op.dst_dims)):
-        along = contiguous_dim(mem) if isinstance(mem.type, TensorType) else None
-        dim = None if along is None else dims[along]
-        if dim is None or dim == len(op.shape) - 1:
-            continue
-        starts = [low.facts.affine(v) for v in indices]
-        order = (dim, *(d for d in reversed(range(len(op.shape))) if d != dim))
-        vec = 16 // mem.dtype.bytes
-        while vec > 1:
-            layout = in_memory(row_blocked(op.shape, low.threads, vec, order, low.target.lanes), dims)
-            enough = op.shape[dim] % vec == 0 and vec * low.threads <= math.prod(op.shape)
-            if enough and moved_width(low, mem, places(low, starts, layout), layout) == vec:
-                break
-            vec //= 2
-        return row_blocked(op.shape, low.threads, vec, order, low.target.lanes)
-    return None
-
-
-def _alloc(low: Lowering, op: tile.Alloc) -> Value:
-    new = tile.Alloc(op.type_, layout=op.layout, offset=op.offset, bytes=op.version_bytes, lifetime=op.lifetime)
-    new.loc = op.loc
-    low.entry.ops.append(new)
-    return new.result
-
-
-MEMORY_RULES: dict[type[Op], Rule] = {
-    tile.Alloc: _alloc,
-    tile.Load: _load,
-    tile.Store: _store,
-    tile.AtomicRmw: _atomic,
-    tile.Copy: _copy,
-}

@@ -1,4 +1,4 @@
-"""Accesses whose runs a bound or a mask may cut: wide where they are whole, right at every place of the cut, and nothing
+"""Accesses whose runs a bound or a mask may cut: wide where they are whole, right at every place of the cut. Nothing
 outside a tensor is touched (the simulator finds that)."""
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def wide_accesses(ptx: str) -> list[str]:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_odd_sizes(target):
-    dtype = mt.spec((1001,), "bfloat16")
+    odd = mt.spec((1001,), "bfloat16")
     sum_of, copied = (
-        add.compile(dtype, dtype, dtype, target=target),
-        through_shared.compile(dtype, dtype, target=target),
+        add.compile(odd, odd, odd, target=target),
+        through_shared.compile(odd, odd, target=target),
     )
     for size in SIZES:
         rng = np.random.default_rng(size)
@@ -68,8 +68,8 @@ def test_odd_sizes(target):
         np.testing.assert_array_equal(c, a)
 
 
-@pytest.mark.parametrize("target", ("sm_90a", "gfx942"))
-@pytest.mark.parametrize("dtype", ("float32", "int8"))
+@pytest.mark.parametrize("target", ["sm_90a", "gfx942"])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_dtypes(target, dtype):
     spec = mt.spec((1001,), dtype)
     kernel = add.compile(spec, spec, spec, target=target)
@@ -81,8 +81,8 @@ def test_dtypes(target, dtype):
         np.testing.assert_array_equal(c, a + b)
 
 
-@pytest.mark.parametrize("target", ("sm_80", "gfx950"))
-@pytest.mark.parametrize("size", (17, 1001))
+@pytest.mark.parametrize("target", ["sm_80", "gfx950"])
+@pytest.mark.parametrize("size", [17, 1001])
 def test_masks_on_two_sides(target, size):
     """Each mask's ends in all places of a vector; also within one vector, and none between them."""
     spec = mt.spec((1001,), "bfloat16")

@@ -26,6 +26,7 @@ from minitile.ir.ops.checks import (
     require_one_of,
     require_region,
     require_scalar,
+    require_shift,
 )
 from minitile.ir.relations import Interleaved, Permuted, Quotient, Relation, Repeated, Same
 from minitile.ir.types import (
@@ -103,6 +104,25 @@ class Iota(Op, name="iota", stage="tile", pure=True):
 
     def verify(self) -> None:
         require_dim(self.dim, len(self.shape))
+
+
+class RotatedIota(Op, name="rotated_iota", stage="tile", pure=True):
+    """As `iota` of a tile that is rotated along `dim`: (p - shift) mod size at position p. `shift`: an i32, or a tile of
+    the other dimensions, from 0 to below the size."""
+
+    shift: Value = operand()
+    shape: tuple[int, ...] = attr()
+    dim: int = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (TileType(self.shape, i32),)
+
+    def relations(self) -> list[Relation]:
+        return [Quotient(self.result, self.dim, self.shift)]
+
+    def verify(self) -> None:
+        require_dim(self.dim, len(self.shape))
+        require_shift(self.shift, self.shape, self.dim)
 
 
 class Splat(Op, name="splat", stage="tile", pure=True):
@@ -347,7 +367,9 @@ class ConvertLayout(Op, name="convert_layout", stage="tile", pure=True, uniform=
 
 
 class MemoryOp(Op):
-    """What load, store and atomic have in common: all their tiles lie as the `subject` does."""
+    """What load, store and atomic have in common: all their tiles lie as the `subject` does. With a `shift` the tile is
+    rotated along the tensor's contiguous dimension: position p has element (p - shift) mod size, so that positions which
+    are multiples of `vector` are so in memory, too."""
 
     @property
     def moved(self) -> Value:
@@ -361,7 +383,18 @@ class MemoryOp(Op):
 
     def relations(self) -> list[Relation]:
         subject = self.subject
-        return [] if subject is None else [Same(subject, v) for v in (*self.operands, *self.results)]
+        if subject is None:
+            return []
+        found: list[Relation] = [Same(subject, v) for v in (*self.operands, *self.results)]
+        shift: Value | None = getattr(self, "shift", None)
+        return found if shift is None else [*found, Quotient(subject, self.along, shift)]
+
+    @property
+    def along(self) -> int:
+        """The tile dimension that runs along the tensor's contiguous one, of an access that is rotated along it."""
+        along = self.mem.type.contiguous_dim  # type: ignore[attr-defined]
+        found: int = self.dims[along]  # type: ignore[attr-defined]
+        return found
 
 
 EVICTIONS = ("", "evict_first", "evict_last")
@@ -369,16 +402,18 @@ EVICTIONS = ("", "evict_first", "evict_last")
 
 
 class Load(MemoryOp, name="load", stage="tile"):
-    """A tile (a scalar when shape is ()) from memory; see the module's text for `indices` and `dims`."""
+    """A tile (a scalar when shape is ()) from memory; see the module's text for `indices` and `dims`, and `shift`."""
 
     mem: Value = operand()
     indices: tuple[Value, ...] = operands()
     mask: Value | None = maybe()
     slot: Value | None = maybe()
     rank: Value | None = maybe()
+    shift: Value | None = maybe()
     shape: tuple[int, ...] = attr()
     dims: Dims = attr()
     evict: str = attr("")
+    vector: int = attr(1)
 
     def infer(self) -> tuple[Type, ...]:
         return (tile_or_scalar(self.shape, self.mem.dtype),)
@@ -389,6 +424,8 @@ class Load(MemoryOp, name="load", stage="tile"):
 
     def verify(self) -> None:
         require_region(self.mem, self.indices, self.dims, self.shape, self.slot, self.mask)
+        if self.shift is not None:
+            require_shift(self.shift, self.shape, self.along)
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.mem, self.slot, ctas=_ctas(self.rank)),)
@@ -408,9 +445,11 @@ class Store(MemoryOp, name="store", stage="tile"):
     mask: Value | None = maybe()
     slot: Value | None = maybe()
     rank: Value | None = maybe()
+    shift: Value | None = maybe()
     dims: Dims = attr()
     evict: str = attr("")
     tf32: bool = attr(False)
+    vector: int = attr(1)
 
     @property
     def moved(self) -> Value:
@@ -418,6 +457,8 @@ class Store(MemoryOp, name="store", stage="tile"):
 
     def verify(self) -> None:
         require_region(self.mem, self.indices, self.dims, self.value.shape, self.slot, self.mask)
+        if self.shift is not None:
+            require_shift(self.shift, self.value.shape, self.along)
         require(self.value.dtype is self.mem.dtype, f"the value is {self.value.type}, the memory {self.mem.type}")
 
     def accesses(self) -> tuple[Access, ...]:

@@ -29,7 +29,7 @@ from minitile.layout.access import thread_bits, vector_runs
 from minitile.layout.shared import SharedLayout, add_maybe_bits, bits_of_multiple
 from minitile.lowering.accesses import Addresses, GuardBuilder, Guards, Place, index_dtype, may_wrap
 from minitile.lowering.context import Lowering, layout_of
-from minitile.lowering.cut_runs import Cut, RunMask, cut_guards
+from minitile.lowering.cut_runs import Cut, RunMask, Turn, chosen, cut_guards, in_turn
 
 Coord = tuple[int, ...]
 FAR = 1 << 30  # bytes: an address's constant and the immediate on top of it are less each, so that 32 bits hold both
@@ -493,7 +493,7 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
 def emit_load(low: Lowering, p: Plan, mem: Value, slot: Value | None, count: int, evict: str = "") -> Value:
     """The registers of the tile, in its own order."""
 
-    def loads(p: Plan) -> Value:
+    def loads(p: Plan, count: int) -> Value:
         return low.b.emit(
             thread.LoadMem(
                 p.addresses.value,
@@ -513,15 +513,23 @@ def emit_load(low: Lowering, p: Plan, mem: Value, slot: Value | None, count: int
             )
         ).result
 
-    loaded = loads(p)
-    if p.cut is not None:
+    loaded = loads(p, count)
+    if p.cut is not None and p.cut.ends is not None:
+
+        def visit(turn: Turn, now: tuple[Value, ...]) -> tuple[Value, ...]:
+            part = loads(replace(p, width=1, addresses=turn.addresses, guards=turn.guards, cut=None), p.width)
+            runs = [low.pick(now[0], range(n * p.width, (n + 1) * p.width)) for n in range(count // p.width)]
+            return (low.concat([low.b.select(m, part, run) for m, run in zip(turn.mine, runs, strict=True)]),)
+
+        loaded = in_turn(low, p.cut, p.addresses, p.width, mem.dtype.bytes, (loaded,), visit)[0]
+    elif p.cut is not None:
         then, orelse = Block(), Block()
         with low.b.inside(then):
             cut = low.pick(p.cut.runs, [n // p.width for n in range(count)])
-            low.b.emit(control.Yield((low.b.select(cut, loads(_by_elements(p, p.cut, mem)), loaded),)))
+            low.b.emit(control.Yield((low.b.select(cut, loads(_by_elements(p, p.cut, mem), count), loaded),)))
         with low.b.inside(orelse):
             low.b.emit(control.Yield((loaded,)))
-        loaded = low.b.emit(control.If(p.cut.some, then=then, orelse=orelse)).results[0]
+        loaded = low.b.emit(control.If(p.cut.some(low), then=then, orelse=orelse)).results[0]
     back = [0] * count
     for n, register in enumerate(p.order):
         back[register] = n
@@ -540,7 +548,7 @@ def emit_store(
 ) -> None:
     """`value` in the order of the accesses. whole: the number of the tile that this is a part of."""
 
-    def stores(p: Plan) -> None:
+    def stores(p: Plan, value: Value) -> None:
         low.b.emit(
             thread.StoreMem(
                 p.addresses.value,
@@ -560,7 +568,16 @@ def emit_store(
             )
         )
 
-    stores(p)
-    if p.cut is not None:
-        with low.b.when(p.cut.some):
-            stores(_by_elements(p, p.cut, mem))
+    stores(p, value)
+    if p.cut is not None and p.cut.ends is not None:
+
+        def visit(turn: Turn, now: tuple[Value, ...]) -> tuple[Value, ...]:
+            runs = [low.pick(value, range(n * p.width, (n + 1) * p.width)) for n in range(len(turn.mine))]
+            q = replace(p, width=1, addresses=turn.addresses, guards=turn.guards, cut=None)
+            stores(q, chosen(low, turn.mine, runs))
+            return now
+
+        in_turn(low, p.cut, p.addresses, p.width, mem.dtype.bytes, (), visit)
+    elif p.cut is not None:
+        with low.b.when(p.cut.some(low)):
+            stores(_by_elements(p, p.cut, mem), value)

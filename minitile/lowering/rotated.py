@@ -21,7 +21,7 @@ from minitile.layout import Layout
 from minitile.layout.access import vector_runs
 from minitile.lowering.accesses import Addresses, Coord, GuardBuilder, Guards, Place, index_dtype
 from minitile.lowering.context import Lowering, layout_of
-from minitile.lowering.cut_runs import Cut, any_of
+from minitile.lowering.cut_runs import MOST_RUNS, Cut, Ends, any_of, short
 from minitile.lowering.memory import (
     Plan,
     access_width,
@@ -129,7 +129,8 @@ def _realigned(low: Lowering, op: tile.Load, subject: Value) -> int:
 def _rows(low: Lowering, op: Row, subject: Value, writes: bool, width: int) -> _Rows:
     b = low.b
     layout, fast = _in_memory(layout_of(subject), op.dims), contiguous_dim(op.mem)
-    assert fast is not None and op.shift is not None
+    assert fast is not None
+    assert op.shift is not None
     starts = [low.facts.affine(v) for v in op.indices]
     where = places(low, starts, layout)
     runs = vector_runs(layout, width, fast)
@@ -189,7 +190,17 @@ def _plan(rows: _Rows, subject: Value) -> Plan:
         whole.append(b.and_(outer, inside))
         cut.append(b.and_(b.and_(outer, some), b.value(arith.Not(whole[n]))))
     every = tuple(range(len(rows.runs)))
-    some_cut = Cut(any_of(low, cut), low.concat(cut), lambda: _elements(rows, addresses, cut))
+    ends = None
+    if rows.limit is not None and len(every) <= MOST_RUNS and not isinstance(op.mask and op.mask.type, TileType):
+        limit = short(low, rows.limit)
+        at = tuple(at[rows.fast] for at in rows.offsets)
+        turn = tuple(
+            b.sub(shift, rows.thread) if place < op.vector else b.constant(0)
+            for place, shift in zip(at, rows.shifts, strict=True)
+        )
+        high = tuple(b.add(limit, shift) for shift in rows.shifts)
+        ends = Ends(at, high, turn=turn, jump=rows.size)
+    some_cut = Cut(low.concat(cut), lambda: _elements(rows, addresses, cut), ends)
     guards = Guards(low.concat(whole), every)
     return Plan("global", rows.width, rows.order, addresses, guards, starts, extent, some_cut)
 
@@ -298,7 +309,11 @@ def _load_vectors(rows: _Rows, back: list[Value]) -> Value:
         spread = addresses.of_elements(width, op.mem.dtype.bytes)
         return spread, Guards(low.concat(found), tuple(range(len(found))))
 
-    some = Cut(any_of(low, cut), low.concat(cut), elements)
+    ends = None
+    if rows.limit is not None and len(rows.runs) <= MOST_RUNS:
+        limit = short(low, rows.limit)
+        ends = Ends(tuple(at[rows.fast] for at in rows.offsets), tuple(b.add(limit, by) for by in limits))
+    some = Cut(low.concat(cut), elements, ends)
     every = tuple(range(len(rows.runs)))
     order = tuple(range(len(rows.runs) * width))
     p = Plan("global", width, order, addresses, Guards(low.concat(whole), every), (), (), some)

@@ -107,8 +107,8 @@ class Iota(Op, name="iota", stage="tile", pure=True):
 
 
 class RotatedIota(Op, name="rotated_iota", stage="tile", pure=True):
-    """As `iota` of a tile that is rotated along `dim`: (p - shift) mod size at position p. `shift`: an i32, or a tile of
-    the other dimensions, from 0 to below the size."""
+    """As `iota` of a tile that is rotated along `dim`: (p - shift) mod size at position p. `shift`: an i32, or a tile
+    of the other dimensions, from 0 to below the size."""
 
     shift: Value = operand()
     shape: tuple[int, ...] = attr()
@@ -368,8 +368,8 @@ class ConvertLayout(Op, name="convert_layout", stage="tile", pure=True, uniform=
 
 class MemoryOp(Op):
     """What load, store and atomic have in common: all their tiles lie as the `subject` does. With a `shift` the tile is
-    rotated along the tensor's contiguous dimension: position p has element (p - shift) mod size, so that positions which
-    are multiples of `vector` are so in memory, too."""
+    rotated along the tensor's contiguous dimension: position p has element (p - shift) mod size, so that positions
+    which are multiples of `vector` are so in memory, too."""
 
     @property
     def moved(self) -> Value:

@@ -15,10 +15,10 @@ Only the first vector and the one behind the row's end are by elements. Of a loa
 each column) the vectors are now off the multiples: it is two loads, whose parts are put together (`vector` 1).
 
 What is rotated is all tiles that are joined by elementwise operations, branches and loops along a dimension, if each is
-elementwise, a reduction, an expansion, or a load or store of a tensor along its contiguous dimension, from an index that
-is not negative; if at least half of these accesses, and all of the stores, are of rows that begin at the same s; and if
-they come in whole vectors. Where s differs between the tile's rows, tiles without these (`%j` of one row for all) are
-written again for each row.
+elementwise, a reduction, an expansion, or a load or store of a tensor along its contiguous dimension, from an index
+that is not negative; if at least half of these accesses, and all of the stores, are of rows that begin at the same s;
+and if they come in whole vectors. Where s differs between the tile's rows, tiles without these (`%j` of one row for
+all) are written again for each row.
 """
 
 from __future__ import annotations
@@ -64,14 +64,16 @@ class _Group:
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """How a group is rotated: s is `start` plus, for each tile dimension of `across`, its index times the stride, modulo
-    `vector`. `aligned`: the accesses whose vectors that aligns. `shape`: of the tiles, with the axis."""
+    """How a group is rotated: s is `start` plus, for each tile dimension of `across`, its index times the stride,
+    modulo `vector`. `aligned`: the accesses whose vectors that aligns; `bounded`: those whose masks say no more than the
+    tensor's bounds. `shape`: of the tiles, with the axis."""
 
     group: _Group
     start: Affine
     across: dict[int, Affine]
     vector: int
     aligned: frozenset[Row]
+    bounded: frozenset[Row]
     shape: tuple[int, ...]
     dim: int
 
@@ -212,7 +214,9 @@ class _Axes:
         if len(others) > len(aligned) or any(isinstance(op, tile.Store) for op in others):
             return None
         start, across = off[leading]
-        plan = _Plan(group, start, dict(across), vector, aligned, leading.moved.shape, dim_of[leading.moved])
+        bounded = frozenset(op for op in group.rows if self._is_bounded(op))
+        shape, dim = leading.moved.shape, dim_of[leading.moved]
+        plan = _Plan(group, start, dict(across), vector, aligned, bounded, shape, dim)
         return plan if self._is_known(plan) and (not across or self._can_spread(plan, dim_of)) else None
 
     def _is_known(self, plan: _Plan) -> bool:
@@ -223,6 +227,9 @@ class _Axes:
             if any(self.homes[v][0] not in around or self.homes[v][1] > when for v in atoms):
                 return False
         return True
+
+    def _is_bounded(self, op: Row) -> bool:
+        return op.mask is not None and self.masks.says_bounds(op.mem, op.indices, op.dims, op.mask)
 
     def _can_move(self, op: Row) -> bool:
         """Whether each of its elements is where its index says: none from an index below 0."""
@@ -323,8 +330,7 @@ class _Rotation(Rewriter):
     def _rotate(self, op: Row, plan: _Plan, like: Row) -> None:
         op.shift = self._shift(plan, op.moved.shape)
         op.vector = plan.vector if like in plan.aligned else 1
-        if op.mask is not None and self.axes.masks.says_bounds(op.mem, op.indices, op.dims, op.mask):
-            op.mask = None
+        op.mask = None if like in plan.bounded else op.mask
 
     def _spread(self, v: Value, at: int, plan: _Plan) -> Value:
         """A tile with a further dimension `at`, along which it is the same but for how it is rotated."""
@@ -339,7 +345,7 @@ class _Rotation(Rewriter):
             return self._index(self.b.value(tile.Iota(shape, own), v.name), plan, plan.dim)
         if isinstance(op, tile.Load):
             dims = tuple(t if t is None else t + (t >= at) for t in op.dims)
-            mask = None if op.mask is None else self._spread(op.mask, at, plan)
+            mask = None if op.mask is None or op in plan.bounded else self._spread(op.mask, at, plan)
             new = tile.Load(op.mem, op.indices, shape, dims, mask=mask, evict=op.evict)
             self._rotate(new, plan, op)
             return self.b.emit(new).result
@@ -365,13 +371,12 @@ class _Rotation(Rewriter):
         return self.shifts[-1].setdefault(key, shift)
 
     def _emit(self, a: Affine, vector: int) -> Value:
-        """A number that is `a` modulo the vector, and small."""
+        """A number that is `a` modulo the vector, of small ones."""
         b = self.b
         total: Value = b.constant(a.const % vector)
         for monomial, factor in a.terms.items():
             product: Value = b.constant(factor % vector)
             for atom in monomial:
-                part = b.cast(b.floormod(self.get(atom), vector), i32)
-                product = b.floormod(b.mul(product, part), vector)
+                product = b.mul(product, b.cast(b.floormod(self.get(atom), vector), i32))
             total = b.add(total, product)
-        return b.floormod(total, vector)
+        return total

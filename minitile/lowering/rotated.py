@@ -259,18 +259,24 @@ def _load_realigned(rows: _Rows) -> Value:
     first = _load_vectors(rows, back)
     second = _load_vectors(rows, [b.sub(n, width) for n in back])
     count = len(rows.runs)
+    distance = low.concat([b.sub(n, s) for n, s in zip(back, rows.shifts, strict=True)])
+    back_to = [0] * (count * width)
+    if rows.op.mem.dtype.bits < 32:
+        for n, register in enumerate(rows.order):
+            back_to[register] = n
+        same = all(s is rows.shifts[0] for s in rows.shifts)
+        by = low.pick(distance, (0,)) if same else distance
+        return low.pick(b.emit(thread.Funnel(first, second, by, width)).result, back_to)
     columns = [
         [low.pick(half, [n * width + k for n in range(count)]) for k in range(width)] for half in (first, second)
     ]
     parts = [*columns[0], *columns[1]]
-    distance = low.concat([b.sub(n, s) for n, s in zip(back, rows.shifts, strict=True)])
     bit = width // 2
     while bit:
         far = b.value(arith.Cmp(b.value(arith.And(distance, b.constant(bit))), b.constant(0), "ne"))
         parts = [b.select(far, parts[n + bit], parts[n]) for n in range(width + bit - 1)]
         bit //= 2
     together = low.concat(parts)
-    back_to = [0] * (count * width)
     for n, (registers, _) in enumerate(rows.runs):
         for k, register in enumerate(registers):
             back_to[register] = k * count + n

@@ -65,8 +65,8 @@ class _Group:
 @dataclass(frozen=True, eq=False)
 class _Plan:
     """How a group is rotated: s is `start` plus, for each tile dimension of `across`, its index times the stride,
-    modulo `vector`. `aligned`: the accesses whose vectors that aligns; `bounded`: those whose masks say no more than the
-    tensor's bounds. `shape`: of the tiles, with the axis."""
+    modulo `vector`. `aligned`: the accesses whose vectors that aligns; `bounded`: those whose masks say no more than
+    the tensor's bounds. `shape`: of the tiles, with the axis."""
 
     group: _Group
     start: Affine

@@ -18,9 +18,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from minitile.analysis.affine import AT_LEAST_ZERO, Affine, Facts, divisor_of
+from minitile.analysis.strides import row_alignment
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, tile
-from minitile.ir.types import TileType
+from minitile.ir.types import ALIGNMENT, TensorType, TileType
 
 _SUMS: dict[type[Op], Callable[[Affine, Affine], Affine]] = {
     arith.Add: Affine.__add__,
@@ -242,6 +243,22 @@ class Masks:
             index = index if along is None else index + Affine.of(self.coordinate(along, mask.shape[along]))
             bounds += [self.facts.size(mem, d) - index - 1, index]
         return all(self.implied(claim, tuple(bounds)) for claim in claims)
+
+    def between(self, op: tile.Load) -> bool:
+        """Whether a load is of vectors that lie in two each: from a scalar index that may be no multiple of 16 bytes,
+        of rows that begin at such multiples; no more than the bounds keep it from an element."""
+        kind = op.mem.type
+        if not isinstance(kind, TensorType) or kind.contiguous_dim is None or kind.dtype.kind == "bool":
+            return False
+        vector = ALIGNMENT // kind.dtype.bytes if kind.dtype.bits >= 8 else 1
+        along = op.dims[kind.contiguous_dim]
+        if vector < 2 or along is None or op.shape[along] % vector or row_alignment(self.facts, op.mem) % vector:
+            return False
+        if any(isinstance(v.type, TileType) for v in op.indices):
+            return False
+        if self.facts.multiple(self.facts.affine(op.indices[kind.contiguous_dim])) % vector == 0:
+            return False
+        return op.mask is None or self.says_bounds(op.mem, op.indices, op.dims, op.mask)
 
     def implied(self, a: Affine, claims: tuple[Affine, ...]) -> bool:
         """Whether a >= 0 follows from one of the claims."""

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from minitile.analysis.affine import Affine
-from minitile.analysis.strides import row_alignment, strides_of
+from minitile.analysis.strides import row_alignment, strides_of, tile_alignment
 from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import arith, control, thread, tile
@@ -378,6 +378,9 @@ def access_width(
     if fast is None or layout.shape[fast] == 1:
         return 1
     width = layout.vector_width(fast, max(1, max_bytes // mem.dtype.bytes))
+    if in_tensor and not whole:
+        spans = [d for d in range(len(where)) if layout.shape[d] > 1]
+        return math.gcd(width, tile_alignment(low.facts, mem, [place.start for place in where], spans))
     width = math.gcd(width, low.facts.multiple(where[fast].start))
     if not in_tensor:
         shared = shared_layout(mem)
@@ -388,7 +391,7 @@ def access_width(
     else:
         width = math.gcd(width, row_alignment(low.facts, mem))
         size = low.facts.size(mem, fast)
-        if whole and width > 1 and not low.facts.less(where[fast].start + where[fast].reach, size):
+        if width > 1 and not low.facts.less(where[fast].start + where[fast].reach, size):
             width = math.gcd(width, low.facts.multiple(size))
     return width
 

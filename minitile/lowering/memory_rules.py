@@ -20,7 +20,7 @@ from minitile.lowering.memory import (
     places,
     plan,
 )
-from minitile.lowering.rotated import load_rotated, rotated_iota, store_rotated
+from minitile.lowering.rotated import load_between, load_rotated, rotated_iota, store_rotated
 
 MOST_ROWS = 16  # of a tensor that a thread copies together: the address of each takes two registers
 
@@ -28,6 +28,9 @@ MOST_ROWS = 16  # of a tensor that a thread copies together: the address of each
 def _load(low: Lowering, op: tile.Load) -> Value:
     if op.shift is not None:
         return load_rotated(low, op)
+    between = load_between(low, op)
+    if between is not None:
+        return between
     p = plan(low, op, op.result, writes=False)
     count = layout_of(op.result).num_regs if isinstance(op.result.type, TileType) else 1
     return emit_load(low, p, op.mem, op.slot, count, op.evict)

@@ -6,7 +6,9 @@
 
 Of a tensor whose rows are not those that the tile is rotated for, the run at p - s is put together of two aligned ones:
 
-    elements p - s … p - s + 7    =    of the 16 in two vectors, those from s' on:  three rounds of selects
+    elements p - s … p - s + 7    =    of the 16 in two vectors, those from s' on
+
+So is a load from an index that is no multiple of the vector (`load_between`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 
 from minitile.ir.core import Value
 from minitile.ir.ops import arith, thread, tile
-from minitile.ir.types import TileType, bool_, i64
+from minitile.ir.types import TileType, bool_, i32, i64
 from minitile.layout import Layout
 from minitile.layout.access import vector_runs
 from minitile.lowering.accesses import Addresses, Coord, GuardBuilder, Guards, Place, index_dtype
@@ -90,8 +92,25 @@ def load_rotated(low: Lowering, op: tile.Load) -> Value:
     rows = _rows(low, op, subject, False, _width(low, op, subject))
     vector = _realigned(low, op, subject)
     if rows.width == 1 and vector > 1:
-        return _load_realigned(_rows(low, op, subject, False, vector))
+        b, rows = low.b, _rows(low, op, subject, False, vector)
+        back = {s: b.mul(b.floordiv(b.add(s, vector - 1), vector), vector) for s in rows.shifts}
+        return _load_realigned(rows, [back[s] for s in rows.shifts], [b.sub(back[s], s) for s in rows.shifts])
     return emit_load(low, _plan(rows, subject), op.mem, None, layout_of(subject).num_regs, op.evict)
+
+
+def load_between(low: Lowering, op: tile.Load) -> Value | None:
+    """A load of rows that begin at multiples of the vector from an index that may not be one: each run out of the two
+    vectors that it lies in. None for other loads."""
+    along = contiguous_dim(op.mem)
+    if not isinstance(op.result.type, TileType) or along is None or not low.masks.between(op):
+        return None
+    layout = in_memory(layout_of(op.result), op.dims)
+    width = layout.vector_width(along, max(1, 16 // op.mem.dtype.bytes))
+    if width * op.mem.dtype.bytes < 4 or width & (width - 1):
+        return None
+    rows = _rows(low, op, op.result, False, width)
+    over = low.b.cast(low.b.floormod(low.get(op.indices[along]), width), i32)
+    return _load_realigned(rows, [over] * len(rows.runs), [over] * len(rows.runs))
 
 
 def store_rotated(low: Lowering, op: tile.Store, value: Value) -> None:
@@ -130,12 +149,11 @@ def _rows(low: Lowering, op: Row, subject: Value, writes: bool, width: int) -> _
     b = low.b
     layout, fast = _in_memory(layout_of(subject), op.dims), contiguous_dim(op.mem)
     assert fast is not None
-    assert op.shift is not None
     starts = [low.facts.affine(v) for v in op.indices]
     where = places(low, starts, layout)
     runs = vector_runs(layout, width, fast)
     guards = GuardBuilder(low)
-    below, above = implied_bounds(low, op, op.mask, starts)
+    below, above = implied_bounds(low, op, op.mask if op.shift is not None else None, starts)
     guards.bounds(op.mem, where, [*below, fast], [*above, fast])
     guards.overhang(layout)
     owner = low.owner(layout) if writes else None
@@ -152,7 +170,9 @@ def _rows(low: Lowering, op: Row, subject: Value, writes: bool, width: int) -> _
         dtype = index_dtype(low, place.start, size)
         limit = b.sub(low.emit(size, dtype), low.emit(place.start, dtype))
         limit = limit if place.thread is None else b.sub(limit, b.cast(place.thread, dtype))
-    shifts = _shifts(low, op.shift, layout_of(subject), op.along, [run[0] for run, _ in runs])
+    shifts = [b.constant(0)] * len(runs)
+    if op.shift is not None:
+        shifts = _shifts(low, op.shift, layout_of(subject), op.along, [run[0] for run, _ in runs])
     return _Rows(low, op, where, fast, layout.shape[fast], width, runs, shifts, outer, limit)
 
 
@@ -253,19 +273,18 @@ def _elements(rows: _Rows, addresses: Addresses, guards: Sequence[Value]) -> tup
 # Vectors put together of two -----------------------------------------------------------------------------------------
 
 
-def _load_realigned(rows: _Rows) -> Value:
+def _load_realigned(rows: _Rows, back: list[Value], distances: list[Value]) -> Value:
+    """`back`: how many elements in front of each run's position the first of its two vectors begins, so many of which
+    (`distances`) are in front of the run's elements."""
     low, b, width = rows.low, rows.low.b, rows.width
-    back = [b.mul(b.floordiv(b.add(s, width - 1), width), width) for s in rows.shifts]
     first = _load_vectors(rows, back)
     second = _load_vectors(rows, [b.sub(n, width) for n in back])
     count = len(rows.runs)
-    distance = low.concat([b.sub(n, s) for n, s in zip(back, rows.shifts, strict=True)])
     back_to = [0] * (count * width)
     if rows.op.mem.dtype.bits < 32:
         for n, register in enumerate(rows.order):
             back_to[register] = n
-        same = all(s is rows.shifts[0] for s in rows.shifts)
-        by = low.pick(distance, (0,)) if same else distance
+        by = distances[0] if all(n is distances[0] for n in distances) else low.concat(distances)
         return low.pick(b.emit(thread.Funnel(first, second, by, width)).result, back_to)
     columns = [
         [low.pick(half, [n * width + k for n in range(count)]) for k in range(width)] for half in (first, second)
@@ -273,7 +292,7 @@ def _load_realigned(rows: _Rows) -> Value:
     parts = [*columns[0], *columns[1]]
     bit = width // 2
     while bit:
-        far = b.value(arith.Cmp(b.value(arith.And(distance, b.constant(bit))), b.constant(0), "ne"))
+        far = b.value(arith.Cmp(b.value(arith.And(low.concat(distances), b.constant(bit))), b.constant(0), "ne"))
         parts = [b.select(far, parts[n + bit], parts[n]) for n in range(width + bit - 1)]
         bit //= 2
     together = low.concat(parts)
@@ -293,7 +312,10 @@ def _load_vectors(rows: _Rows, back: list[Value]) -> Value:
     index, whole, cut, limits = [], [], [], []
     for n, ((_, at), by, outer) in enumerate(zip(rows.runs, back, rows.outer, strict=True)):
         place, address = at[rows.fast], low.pick(plain.value, (plain.index[n],))
-        if place < MOST_SHIFT:
+        if rows.op.shift is None and not low.facts.nonnegative(rows.where[rows.fast].start):
+            first = b.sub(b.add(low.get(op.indices[rows.fast]), b.cast(rows.thread, op.indices[rows.fast].dtype)), by)
+            outer = b.and_(outer, b.value(arith.Cmp(b.constant(-place, first.dtype), first, "le")))
+        elif rows.op.shift is not None and place < MOST_SHIFT:
             before = rows.before(place, by)
             address = b.select(before, b.add(address, rows.size * op.mem.dtype.bytes), address)
             by = b.select(before, b.sub(by, rows.size), by)

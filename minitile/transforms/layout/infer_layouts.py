@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from minitile.analysis.affine import Facts
 from minitile.analysis.masks import Masks
-from minitile.analysis.strides import row_alignment
+from minitile.analysis.strides import row_alignment, tile_alignment
 from minitile.backends.base import Rules
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, Location
@@ -381,6 +381,12 @@ class _Inference:
         elements = limit
         if op.mask is not None and not (tests and self.masks.sides(op.mask, dim) is not None):
             elements = self.masks.run(op.mask, dim, limit)
+        if isinstance(op, tile.Load) and self.masks.between(op):
+            return limit, dim
+        if tests and not any(map(is_tile, op.indices)):
+            starts = [self.facts.affine(v) for v in op.indices]
+            spans = [d for d, t in enumerate(op.dims) if t is not None and value.shape[t] > 1]
+            return math.gcd(elements, tile_alignment(self.facts, op.mem, starts, spans)), dim
         if not is_tile(op.indices[along]):
             elements = math.gcd(elements, self.facts.multiple(self.facts.affine(op.indices[along])))
         if tensor:

@@ -10,8 +10,8 @@ An exchange between blocks waits for the slowest of the cluster. So each first r
 element and the sum of powers beside it, or to the mean and the squares around that. They exchange both numbers at once
 (`Part.gathered`), and each puts those of all blocks together, in the same order.
 
-Rows of other lengths than of whole vectors begin off multiples of 16 bytes. The first block's part then begins at the last
-of these in front of the row, with columns that are none of the row's; so all vectors that are copied and stored lie at
+Rows that are not of whole vectors begin off multiples of 16 bytes. The first block's part then begins at the last of
+these in front of the row, with columns that are none of the row's; so all vectors that are copied and stored lie at
 multiples, but for the row's ends.
 
 Weight and bias come out of L2, some 0.7 µs away, and are as many bytes as the row: a thread asks for them two steps

@@ -6,6 +6,7 @@ import math
 
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import thread, tile
+from minitile.ir.ops.views import RotatedIota
 from minitile.ir.types import TensorType, TileType
 from minitile.layout import Layout, RowAccess, cheapest_vector, coalesced, row_blocked
 from minitile.lowering.context import Lowering, Rule, layout_of
@@ -164,5 +165,5 @@ MEMORY_RULES: dict[type[Op], Rule] = {
     tile.Store: _store,
     tile.AtomicRmw: _atomic,
     tile.Copy: _copy,
-    tile.RotatedIota: rotated_iota,
+    RotatedIota: rotated_iota,
 }

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from minitile.ir.core import Value
 from minitile.ir.ops import arith, thread, tile
+from minitile.ir.ops.views import RotatedIota
 from minitile.ir.types import TileType, bool_, i32, i64
 from minitile.layout import Layout
 from minitile.layout.access import vector_runs
@@ -348,7 +349,7 @@ def _load_vectors(rows: _Rows, back: list[Value]) -> Value:
     return emit_load(low, p, op.mem, None, len(order), op.evict)
 
 
-def rotated_iota(low: Lowering, op: tile.RotatedIota) -> Value:
+def rotated_iota(low: Lowering, op: RotatedIota) -> Value:
     """The rule of a tile of elements' own indices."""
     b, layout = low.b, layout_of(op.result)
     base = low.thread_coord(layout, op.dim)

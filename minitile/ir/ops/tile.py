@@ -106,25 +106,6 @@ class Iota(Op, name="iota", stage="tile", pure=True):
         require_dim(self.dim, len(self.shape))
 
 
-class RotatedIota(Op, name="rotated_iota", stage="tile", pure=True):
-    """As `iota` of a tile that is rotated along `dim`: (p - shift) mod size at position p. `shift`: an i32, or a tile
-    of the other dimensions, from 0 to below the size."""
-
-    shift: Value = operand()
-    shape: tuple[int, ...] = attr()
-    dim: int = attr()
-
-    def infer(self) -> tuple[Type, ...]:
-        return (TileType(self.shape, i32),)
-
-    def relations(self) -> list[Relation]:
-        return [Quotient(self.result, self.dim, self.shift)]
-
-    def verify(self) -> None:
-        require_dim(self.dim, len(self.shape))
-        require_shift(self.shift, self.shape, self.dim)
-
-
 class Splat(Op, name="splat", stage="tile", pure=True):
     """A tile whose elements are all `value`."""
 

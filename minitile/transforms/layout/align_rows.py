@@ -32,6 +32,7 @@ from minitile.analysis.masks import Masks
 from minitile.analysis.strides import strides_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, tile
+from minitile.ir.ops.views import RotatedIota
 from minitile.ir.rewrite import Rewriter, remake
 from minitile.ir.types import ALIGNMENT, TensorType, TileType, i32
 from minitile.transforms.canonicalize.dead_code import remove_dead
@@ -89,14 +90,14 @@ class _Axes:
         self.rows: list[tuple[Row, Axis]] = []
         self.written = {a.mem for op in kernel.walk() for a in op.accesses() if a.writes}
         self.users: dict[Value, list[Op]] = {}
-        self.homes: dict[Value, tuple[Block, int]] = {}  # the block that defines a value, and when
+        self.defined: dict[Value, tuple[Block, int]] = {}  # the block that defines a value, and when
         self.places: dict[Op, tuple[frozenset[Block], int]] = {}  # the blocks around an operation, and when it is
         self._walk(kernel.body, frozenset())
 
     def _walk(self, block: Block, outer: frozenset[Block]) -> None:
         around = outer | {block}
         for v in block.args:
-            self.homes[v] = block, len(self.places)
+            self.defined[v] = block, len(self.places)
         for op in block.ops:
             self.places[op] = around, len(self.places)
             self._collect(op)
@@ -105,7 +106,7 @@ class _Axes:
             for region in op.regions:
                 self._walk(region, around)
             for v in op.results:
-                self.homes[v] = block, len(self.places)
+                self.defined[v] = block, len(self.places)
 
     def find(self, axis: Axis) -> Axis:
         while (up := self.parent.setdefault(axis, axis)) != axis:
@@ -221,10 +222,10 @@ class _Axes:
 
     def _is_known(self, plan: _Plan) -> bool:
         """Whether what s is made of is there for each of the group's operations."""
-        atoms = {v for a in (plan.start, *plan.across.values()) for v in a.atoms()} & self.homes.keys()
+        atoms = {v for a in (plan.start, *plan.across.values()) for v in a.atoms()} & self.defined.keys()
         for op in {*plan.group.rows, *(v.op for v, _ in plan.group.axes if v.op is not None)}:
             around, when = self.places[op]
-            if any(self.homes[v][0] not in around or self.homes[v][1] > when for v in atoms):
+            if any(self.defined[v][0] not in around or self.defined[v][1] > when for v in atoms):
                 return False
         return True
 
@@ -315,7 +316,7 @@ class _Rotation(Rewriter):
         """The same of an elementwise operand along `dim` of its tile: elements' own indices are where they are now."""
         if not isinstance(v.op, tile.Iota) or v.op.dim != dim or (plan.across and v.shape != plan.shape):
             return v
-        return self.b.value(tile.RotatedIota(self._shift(plan, v.shape), v.shape, dim), v.name)
+        return self.b.value(RotatedIota(self._shift(plan, v.shape), v.shape, dim), v.name)
 
     def _access(self, op: Row, plan: _Plan) -> tuple[Value, ...] | None:
         if plan.across and op.moved.shape != plan.shape:

@@ -107,3 +107,60 @@ def test_main_path_is_wide():
     assert "bra" not in text
     text = between.compile(odd, odd, 1, 1, target="sm_90a").asm["ptx"]
     assert len(wide_accesses(text)) == 4
+
+
+@mt.kernel
+def sum_of_neighbours(A: T.Tensor(("M",), None), C: T.Tensor(("M",), None), d: T.int32, block=512, threads=64):
+    (M,) = A.shape
+    with T.Kernel(T.ceildiv(M, block), threads=threads) as bx:
+        for i in T.Parallel(block):
+            C[bx * block + i] = A[bx * block + i + d] + A[bx * block + i - 1]
+
+
+@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "int8", "float64"])
+def test_vectors_between_two(target, dtype):
+    """From an index that is no multiple of the vector: of two vectors each, none of them outside."""
+    spec, kind = mt.spec((505,), dtype), BF16 if dtype == "bfloat16" else np.dtype(dtype)
+    kernel = sum_of_neighbours.compile(spec, spec, 3, target=target)
+    if target == "sm_80":
+        assert len(re.findall(r"ld\.global\.(?:b16|u8|f32|f64|s8)", kernel.asm["ptx"])) <= 2 * 16
+        assert len(re.findall(r"ld\.global\.v[24]", kernel.asm["ptx"])) >= 4
+    for size in (1, 17, 505):
+        a = (np.random.default_rng(size).standard_normal(size) * 10).astype(kind)
+        at = np.arange(size)
+        for d in (0, 1, -3, 8, -17, 500):
+            there = np.where((at + d >= 0) & (at + d < size), a[np.clip(at + d, 0, size - 1)], np.zeros((), kind))
+            before = np.where(at >= 1, a[at - 1], np.zeros((), kind))
+            c = np.zeros(size, kind)
+            kernel.simulate(a, c, d)
+            np.testing.assert_array_equal(c, (there + before).astype(kind))
+
+
+@mt.kernel
+def staged_rows(X: T.Tensor(("M", "N"), T.bfloat16), Y: T.Tensor(("M", "N"), T.bfloat16), columns=512, stages=2):
+    """Rows through shared memory, from the vector on in which each begins."""
+    M, N = X.shape
+    with T.Kernel(M, threads=64) as row:
+        part = T.alloc_shared((columns,), T.bfloat16)
+        first = row * N // 8 * 8 - row * N
+        for k in T.Pipelined(T.ceildiv(N - first, columns), num_stages=stages):
+            T.copy(X[row, first + k * columns], part)
+            for j in T.Parallel(columns):
+                Y[row, first + k * columns + j] = part[j] + 1
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "gfx950"])
+@pytest.mark.parametrize("stages", [0, 2])
+def test_copies_of_cut_vectors(target, stages):
+    """Ends of a row are copied by elements, the rest by cp.async of 16 bytes; stores likewise."""
+    spec = mt.spec((5, 505), "bfloat16")
+    kernel = staged_rows.compile(spec, spec, target=target, stages=stages)
+    if target == "sm_90a" and stages:
+        assert "cp.async.cg.shared.global" in kernel.asm["ptx"]
+        assert len(re.findall(r"st\.global\.v4", kernel.asm["ptx"])) == 1
+    for size in (1, 17, 505, 1023):
+        x = np.random.default_rng(size).standard_normal((5, size)).astype(BF16)
+        y = np.full((5, size), np.nan, BF16)
+        kernel.simulate(x, y)
+        np.testing.assert_array_equal(y, (x + BF16(1)).astype(BF16))

@@ -1,9 +1,9 @@
 """Cross entropy of rows of logits.
 
-Rows wait in the shared memory of a cluster's blocks (`long_rows.py`) and are read and written once. Short ones, and those
-of targets without clusters, go piece by piece: each thread has the greatest of its own logits so far and the sum of
-their powers beside it, and takes in a vector at a time; threads meet once, behind the last piece. Where rows are not of
-whole vectors, registers hold short ones (`whole_rows`). For a gradient the row is then read again, out of the cache.
+Rows wait in the shared memory of a cluster's blocks (`long_rows.py`) and are read and written once. Short ones, and
+those of targets without clusters, go piece by piece: each thread has the greatest of its own logits so far and the sum
+of their powers beside it, and takes in a vector at a time; threads meet once, behind the last piece. Where rows are not
+of whole vectors, registers hold short ones (`whole_rows`). For a gradient the row is then read again, out of the cache.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ VECTOR = 16  # bytes
 STEP = 32  # bytes of the row that a thread takes at a time
 WARP, FEW, MANY = 32, 128, 256  # threads: up to FEW each has 2 * STEP bytes of the part; MANY where that is large
 LARGE = 16 * 1024, 32 * 1024  # bytes of a part above which it is: of a block alone, of one of a cluster
-BUSY = 768  # threads of a multiprocessor for whose registers there is room
+BUSY, BUSY_ODD = 768, 512  # threads of a multiprocessor for whose registers there is room; where rows begin anywhere
 CLUSTERS = (1, 2, 4, 8, 16)
 SHARED, BLOCK_SHARED = 227 * 1024, 2048  # bytes of a multiprocessor; of a block beside its part
 
@@ -72,7 +72,7 @@ def long_plan(n: int, dtype: DType, tensors: int = 1, clusters: tuple[int, ...] 
             width = threads * STEP // dtype.bytes  # what they take at a time
             columns = math.ceil(share / width) * width
             fit = SHARED // (columns * dtype.bytes * tensors + BLOCK_SHARED)
-            resident = max(1, min(fit, BUSY // threads))
+            resident = max(1, min(fit, (BUSY if even else BUSY_ODD) // threads))
             return LongPlan(cluster, columns, threads, columns * cluster == n, resident, even=even)
     return None
 
@@ -91,7 +91,7 @@ class Part(NamedTuple):
     columns: int
     width: int
     exact: bool
-    even: bool
+    even: bool = True
 
     @property
     def steps(self) -> int:

@@ -363,19 +363,16 @@ class MemoryOp(Op):
         return next((v for v in (self.moved, *self.operands) if isinstance(v.type, TileType)), None)
 
     def relations(self) -> list[Relation]:
-        subject = self.subject
+        subject, shift = self.subject, getattr(self, "shift", None)
         if subject is None:
             return []
-        found: list[Relation] = [Same(subject, v) for v in (*self.operands, *self.results)]
-        shift: Value | None = getattr(self, "shift", None)
-        return found if shift is None else [*found, Quotient(subject, self.along, shift)]
+        rotated = [] if shift is None else [Quotient(subject, self.along, shift)]
+        return [*(Same(subject, v) for v in (*self.operands, *self.results)), *rotated]
 
     @property
     def along(self) -> int:
         """The tile dimension that runs along the tensor's contiguous one, of an access that is rotated along it."""
-        along = self.mem.type.contiguous_dim  # type: ignore[attr-defined]
-        found: int = self.dims[along]  # type: ignore[attr-defined]
-        return found
+        return self.dims[self.mem.type.contiguous_dim]  # type: ignore[attr-defined,no-any-return]
 
 
 EVICTIONS = ("", "evict_first", "evict_last")

@@ -40,8 +40,9 @@ from minitile.ir.core import Value
 from minitile.ir.ops import arith, thread, tile
 from minitile.ir.types import BufferType, TensorType
 from minitile.layout.shared import SharedLayout
+from minitile.lowering.accesses import GuardBuilder, Place
 from minitile.lowering.context import Lowering
-from minitile.lowering.memory import GuardBuilder, Place, global_addresses, shared_layout
+from minitile.lowering.memory import global_addresses, shared_layout
 
 CHUNK = 16  # bytes that a lane copies
 LANES = 64

@@ -49,7 +49,7 @@ from minitile.layout import (
 from minitile.lowering.context import Lowering
 from minitile.lowering.expand_fp8 import FP8
 from minitile.lowering.gemm import fragments
-from minitile.lowering.memory import move_through_registers
+from minitile.lowering.memory_rules import move_through_registers
 
 SCALED_FORMATS = {"e4m3": e4m3, "e5m2": e5m2, **PACKED}  # what f8f6f4 multiplies
 MFMA_OF_DTYPE = {"gfx942": CDNA3_ATOMS, "gfx950": CDNA4_ATOMS}  # by lowering, then by the operands' dtype

@@ -29,7 +29,7 @@ from minitile.layout import Digit, Layout, LayoutError, blocked, sectors, swizzl
 from minitile.layout.register import offsets
 from minitile.layout.shared import SharedLayout
 from minitile.lowering.context import Lowering, layout_of
-from minitile.lowering.memory import Walk, access_width, contiguous_dim, emit_store, in_memory, places, plan
+from minitile.lowering.memory import Walk, contiguous_dim, emit_store, in_memory, moved_width, places, plan
 
 ROW = 128  # bytes of a row that are staged together, at most: a swizzle's
 BLOCK = 2048  # bytes that a warp stages together, at most
@@ -56,7 +56,7 @@ def store_rows(low: Lowering, op: tile.Store) -> bool:
     """A fragment to a tensor by rows. False where that cannot be, or is of no use."""
     if not isinstance(op.mem.type, TensorType) or not isinstance(op.value.type, TileType) or low.divergent:
         return False
-    if op.mask is not None or any(isinstance(v.type, TileType) for v in op.indices):
+    if op.mask is not None or op.shift is not None or any(isinstance(v.type, TileType) for v in op.indices):
         return False
     if op.mem.dtype.kind == "bool" or not op.dims or op.dims[-1] is None:
         return False
@@ -79,7 +79,7 @@ def by_rows(low: Lowering, op: tile.Store, layout: Layout, dims: tile.Dims) -> _
 
     def width_of(layout: Layout) -> int:
         there = in_memory(layout, dims)
-        return access_width(low, op.mem, places(low, starts, there), there)
+        return moved_width(low, op.mem, places(low, starts, there), there)
 
     for width in (16 // element, 8 // element, 4 // element, 2 // element, 1):
         box = block_of(layout, element, min(BLOCK, STEPS * low.target.lanes * width * element))

@@ -16,6 +16,7 @@ else loads and stores.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -30,7 +31,7 @@ from minitile.backends.nvidia.targets import TARGETS
 from minitile.hardware import Target
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import MinitileError, ResourceError, TypeMismatchError
-from minitile.ir.ops import roles, thread, tile
+from minitile.ir.ops import arith, roles, thread, tile
 from minitile.ir.origin import LANDED, Origin
 from minitile.ir.types import BufferType, DType, TensorType, f32
 from minitile.layout import (
@@ -47,19 +48,23 @@ from minitile.layout import (
     warp_partition,
 )
 from minitile.layout.access import vector_runs
+from minitile.lowering.accesses import Addresses, GuardBuilder, Guards
 from minitile.lowering.context import Lowering
+from minitile.lowering.cut_runs import Cut, Turn, chosen, cut_guards, in_turn
 from minitile.lowering.gemm import fragments
 from minitile.lowering.memory import (
-    MEMORY_RULES,
-    GuardBuilder,
+    Plan,
     access_width,
     contiguous_dim,
+    emit_load,
+    emit_store,
     global_addresses,
     in_memory,
-    move_through_registers,
+    moved_width,
     places,
     shared_addresses,
 )
+from minitile.lowering.memory_rules import MEMORY_RULES, move_through_registers
 
 ACCUMULATORS = {
     "f16": ("f32", "f16"),
@@ -217,8 +222,9 @@ def cp_async(low: Lowering, op: tile.Copy) -> Value | None:
     src_starts = [low.facts.affine(v) for v in op.src_indices]
     dst_starts = [low.facts.affine(v) for v in op.dst_indices]
     src_layout, dst_layout = in_memory(layout, op.src_dims), in_memory(layout, op.dst_dims)
+    whole = access_width(low, op.src, places(low, src_starts, src_layout), src_layout)
     width = min(
-        access_width(low, op.src, places(low, src_starts, src_layout), src_layout),
+        moved_width(low, op.src, places(low, src_starts, src_layout), src_layout),
         access_width(low, op.dst, places(low, dst_starts, dst_layout), dst_layout),
     )
     if fast is None or op.src_dims[fast] != op.dst_dims[contiguous_dim(op.dst) or 0]:
@@ -237,9 +243,20 @@ def cp_async(low: Lowering, op: tile.Copy) -> Value | None:
     owner = low.owner(layout)
     if owner is not None:
         skip.always.append(owner)
-    zeros_found, skip_found = zeros.finish(at_src), skip.finish(at_src)
+    cut: Cut | None = None
+    if width > whole and fast is not None:
+        zeros_found, cut = cut_guards(low, zeros, at_src, fast, width, None)
+    else:
+        zeros_found = zeros.finish(at_src)
+    skip_found = skip.finish(at_src)
+    if cut is not None and cut.ends is None:
+        return None
+    if cut is not None:
+        skip_found, cut = _without_cut(low, skip_found, cut)
     src = global_addresses(low, op.src, src_places, at_src)
     dst = shared_addresses(low, op.dst, op.dst_slot, dst_places, at_dst)
+    if cut is not None:
+        _copy_cut(low, op, cut, src, dst, width)
     return low.b.emit(
         thread.CpAsync(
             dst.value,
@@ -259,6 +276,32 @@ def cp_async(low: Lowering, op: tile.Copy) -> Value | None:
             evict=op.evict,
         )
     ).result
+
+
+def _without_cut(low: Lowering, enable: Guards, cut: Cut) -> tuple[Guards, Cut]:
+    """What of enabled copies is copied as a whole, and what is cut."""
+    b, runs = low.b, cut.runs
+    whole = b.value(arith.Not(runs))
+    if enable.value is not None:
+        enabled = low.pick(enable.value, enable.index)
+        runs, whole = b.value(arith.And(runs, enabled)), b.value(arith.And(whole, enabled))
+    return Guards(whole, tuple(range(thread.count_of(runs.type)))), replace(cut, runs=runs)
+
+
+def _copy_cut(low: Lowering, op: tile.Copy, cut: Cut, src: Addresses, dst: Addresses, width: int) -> None:
+    """The vectors that are cut: element by element into registers, with zeros behind the end, and as a whole to shared
+    memory."""
+    bases, places = [low.pick(dst.value, (n,)) for n in dst.index], [low.b.constant(n) for n in dst.offsets]
+
+    def visit(turn: Turn, now: tuple[Value, ...]) -> tuple[Value, ...]:
+        part = Plan("global", 1, tuple(range(width)), turn.addresses, turn.guards)
+        value = emit_load(low, part, op.src, None, width, op.evict)
+        there = low.b.add(chosen(low, turn.mine, bases), chosen(low, turn.mine, places))
+        to = Plan("shared", width, (), Addresses(there, (0,), (0,)), Guards(None, ()))
+        emit_store(low, to, op.dst, op.dst_slot, value)
+        return now
+
+    in_turn(low, cut, src, width, op.src.dtype.bytes, (), visit)
 
 
 def renumber(at: tuple[int, ...], source: tile.Dims, target: tile.Dims) -> tuple[int, ...]:

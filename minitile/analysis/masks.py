@@ -15,12 +15,13 @@ known".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from minitile.analysis.affine import AT_LEAST_ZERO, Affine, Facts, divisor_of
+from minitile.analysis.strides import row_alignment
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, tile
-from minitile.ir.types import TileType
+from minitile.ir.types import ALIGNMENT, TensorType, TileType
 
 _SUMS: dict[type[Op], Callable[[Affine, Affine], Affine]] = {
     arith.Add: Affine.__add__,
@@ -70,6 +71,8 @@ class Masks:
             return limit if op.dim == dim else self.run(op.a, dim - (op.dim < dim), limit)
         if isinstance(op, tile.Permute):
             return self.run(op.a, op.order[dim], limit)
+        if isinstance(op, tile.ConvertLayout):
+            return self.run(op.a, dim, limit)
         if op is None or not op.elementwise:
             return 1
         found = min(self.run(o, dim, limit) for o in op.operands)
@@ -119,6 +122,34 @@ class Masks:
             return None
         return parts[0].const, parts[1]
 
+    def sides(self, mask: Value, dim: int) -> int | None:
+        """On how many sides it ends along a dimension, at most, where it holds of an interval for sure; None where it
+        may hold of others: 0 where all along `dim` are alike."""
+        if not isinstance(mask.type, TileType):
+            return 0
+        return self._sides(mask, dim, tuple(range(len(mask.shape))), mask)
+
+    def _sides(self, v: Value, dim: int, where: Where, like: Value) -> int | None:
+        op = v.op
+        if isinstance(op, tile.Splat) or not isinstance(v.type, TileType):
+            return 0
+        if isinstance(op, tile.Expand):
+            return self._sides(op.a, dim, where[: op.dim] + where[op.dim + 1 :], like)
+        if isinstance(op, tile.Permute):
+            return self._sides(op.a, dim, tuple(where[op.order.index(d)] for d in range(len(where))), like)
+        if isinstance(op, tile.ConvertLayout):
+            return self._sides(op.a, dim, where, like)
+        if isinstance(op, arith.And):
+            parts = [self._sides(o, dim, where, like) for o in (op.a, op.b)]
+            return None if None in parts else sum(n for n in parts if n is not None)
+        if dim not in where:
+            return 0
+        if not isinstance(op, arith.Cmp) or not op.a.dtype.is_int or op.predicate == "ne":
+            return None
+        sides = [self.expression(o, where if isinstance(o.type, TileType) else (), like) for o in (op.a, op.b)]
+        steps = [self._along(side, like, dim) for side in AT_LEAST_ZERO[op.predicate](*sides)]
+        return None if None in steps else sum(1 for step in steps if step is not None and step[0])
+
     # Polynomials -----------------------------------------------------------------------------------------------------
 
     def expression(self, v: Value, where: Where, like: Value) -> Affine:
@@ -141,6 +172,8 @@ class Masks:
             return self.expression(op.a, where[: op.dim] + where[op.dim + 1 :], like)
         if isinstance(op, tile.Permute):
             return self.expression(op.a, tuple(where[op.order.index(d)] for d in range(len(where))), like)
+        if isinstance(op, tile.ConvertLayout):
+            return self.expression(op.a, where, like)
         if op is None or v.dtype.kind != "int" or v.dtype.bits < 32:
             return self._atom(v, where)
         if isinstance(op, arith.Cast) and op.a.dtype.kind == "int" and 32 <= op.a.dtype.bits <= v.dtype.bits:
@@ -177,11 +210,61 @@ class Masks:
             return self._claims(op.a, where[: op.dim] + where[op.dim + 1 :], like)
         if isinstance(op, tile.Permute):
             return self._claims(op.a, tuple(where[op.order.index(d)] for d in range(len(where))), like)
-        if isinstance(op, arith.Cmp) and op.a.dtype.kind == "int" and op.a.dtype.bits >= 32:
+        if isinstance(op, tile.ConvertLayout):
+            return self._claims(op.a, where, like)
+        if isinstance(op, arith.Cmp) and _is_number(op.a):
             sides = [self.expression(o, where if isinstance(o.type, TileType) else (), like) for o in (op.a, op.b)]
             return AT_LEAST_ZERO[op.predicate](*sides)
         return ()
 
+    def whole_claims(self, mask: Value) -> tuple[Affine, ...] | None:
+        """As `claims`, where the mask holds of no other elements; None where it says more than these."""
+        parts, claims = [mask], self.claims(mask)
+        while parts:
+            op = parts.pop().op
+            if isinstance(op, arith.And):
+                parts += [op.a, op.b]
+            elif isinstance(op, tile.Splat):
+                parts.append(op.value)
+            elif isinstance(op, (tile.Expand, tile.Permute, tile.ConvertLayout)):
+                parts.append(op.a)
+            elif not isinstance(op, arith.Cmp) or op.predicate == "ne" or not _is_number(op.a):
+                return None
+        return claims
+
+    def says_bounds(self, mem: Value, indices: Sequence[Value], dims: Sequence[int | None], mask: Value) -> bool:
+        """Whether a mask of an access of a tensor holds wherever its bounds do. Indices are scalars."""
+        claims = self.whole_claims(mask) if isinstance(mask.type, TileType) else None
+        if claims is None:
+            return False
+        bounds: list[Affine] = []
+        for d, (v, along) in enumerate(zip(indices, dims, strict=True)):
+            index = self.facts.affine(v)
+            index = index if along is None else index + Affine.of(self.coordinate(along, mask.shape[along]))
+            bounds += [self.facts.size(mem, d) - index - 1, index]
+        return all(self.implied(claim, tuple(bounds)) for claim in claims)
+
+    def between(self, op: tile.Load) -> bool:
+        """Whether a load is of vectors that lie in two each: from a scalar index that may be no multiple of 16 bytes,
+        of rows that begin at such multiples; no more than the bounds keep it from an element."""
+        kind = op.mem.type
+        if not isinstance(kind, TensorType) or kind.contiguous_dim is None or kind.dtype.kind == "bool":
+            return False
+        vector = ALIGNMENT // kind.dtype.bytes if kind.dtype.bits >= 8 else 1
+        along = op.dims[kind.contiguous_dim]
+        if vector < 2 or along is None or op.shape[along] % vector or row_alignment(self.facts, op.mem) % vector:
+            return False
+        if any(isinstance(v.type, TileType) for v in op.indices):
+            return False
+        if self.facts.multiple(self.facts.affine(op.indices[kind.contiguous_dim])) % vector == 0:
+            return False
+        return op.mask is None or self.says_bounds(op.mem, op.indices, op.dims, op.mask)
+
     def implied(self, a: Affine, claims: tuple[Affine, ...]) -> bool:
         """Whether a >= 0 follows from one of the claims."""
         return any(self.facts.nonnegative(a - claim) for claim in claims)
+
+
+def _is_number(v: Value) -> bool:
+    """Whether it is of a type whose sums are taken for polynomials."""
+    return v.dtype.kind == "int" and v.dtype.bits >= 32

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 
 from minitile.analysis.affine import Affine, Facts
 from minitile.ir.core import Value
@@ -43,6 +44,25 @@ def row_alignment(facts: Facts, tensor: Value) -> int:
         if d != along:
             found = math.gcd(found, facts.multiple(stride))
     return found
+
+
+def tile_alignment(facts: Facts, tensor: Value, starts: Sequence[Affine], spans: Collection[int]) -> int:
+    """Where a tile's rows begin that starts at these indices and reaches along the dimensions `spans` besides the
+    contiguous one: at multiples of so many elements. Where neither the row nor the index in it begins at such a
+    multiple, their sum may: an index of  8 * (r * N // 8) - r * N  in row r of N elements."""
+    kind = tensor.type
+    assert isinstance(kind, TensorType)
+    along = kind.contiguous_dim
+    if along is None:
+        return 1
+    apart = math.gcd(row_alignment(facts, tensor), facts.multiple(starts[along]))
+    strides = strides_of(facts, tensor)
+    start = sum((index * stride for index, stride in zip(starts, strides, strict=True)), Affine(0))
+    together = math.gcd(max(1, kind.align // kind.dtype.bytes), facts.multiple(start))
+    for d in spans:
+        if d != along:
+            together = math.gcd(together, facts.multiple(strides[d]))
+    return max(apart, together)
 
 
 def why_no_tma(facts: Facts, tensor: Value) -> str:

@@ -31,6 +31,7 @@ from minitile.transforms.canonicalize.simplify import simplify
 from minitile.transforms.canonicalize.strength_reduction import strength_reduction
 from minitile.transforms.canonicalize.unroll import unroll
 from minitile.transforms.canonicalize.version_masks import version_masks
+from minitile.transforms.layout.align_rows import align_rows
 from minitile.transforms.layout.infer_layouts import infer_layouts
 from minitile.transforms.manager import After, Pass, PassContext, run_passes
 from minitile.transforms.pipeline.accumulator_init import accumulator_init
@@ -100,6 +101,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("version_masks", version_masks),
     ("simplify", simplify),
     ("accumulator_init", accumulator_init),
+    ("align_rows", align_rows),
     ("infer_layouts", infer_layouts),
     ("join_accesses", join_accesses),
     ("peel_remainder", peel_remainder),
@@ -140,6 +142,7 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
 
 OPTIONAL = frozenset(
     {
+        "align_rows",
         "simplify",
         "cdna4_half_tiles",
         "cdna4_interleave",

@@ -21,13 +21,10 @@ from minitile.ir.types import DTYPES, BufferType, DType, TileType, f32, i32, u8
 from minitile.layout import LaneSwaps, Layout, lane_exchange, lane_swaps, register_permutation, reshaped, stays_in_warps
 from minitile.layout.access import vector_runs, vector_width
 from minitile.layout.shared import SharedLayout, row_major
+from minitile.lowering.accesses import Addresses, GuardBuilder, Guards, Place
 from minitile.lowering.context import Lowering, Rule, layout_of
 from minitile.lowering.memory import (
-    Addresses,
     Coord,
-    GuardBuilder,
-    Guards,
-    Place,
     Plan,
     buffer_address,
     emit_load,

@@ -21,8 +21,9 @@ from minitile.layout.access import vector_width as shared_width
 from minitile.layout.ldmatrix import ldmatrix_plan
 from minitile.layout.shared import add_maybe_bits
 from minitile.layout.transposed import transposed_plan
+from minitile.lowering.accesses import Place
 from minitile.lowering.context import Lowering
-from minitile.lowering.memory import Place, bits_of_start, in_memory, places, shared_addresses, shared_layout
+from minitile.lowering.memory import bits_of_start, in_memory, places, shared_addresses, shared_layout
 
 
 class Fragments:

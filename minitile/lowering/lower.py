@@ -19,7 +19,7 @@ from minitile.ir.types import BOOL, TileType
 from minitile.layout import Layout
 from minitile.lowering.context import Lowering, Rule, layout_of
 from minitile.lowering.exchange import EXCHANGE_RULES
-from minitile.lowering.memory import MEMORY_RULES
+from minitile.lowering.memory_rules import MEMORY_RULES
 from minitile.lowering.random import RANDOM_RULES
 from minitile.lowering.runs import RUN_RULES
 from minitile.lowering.scan import SCAN_RULES

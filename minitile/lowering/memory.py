@@ -16,51 +16,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from minitile.analysis.affine import Affine
-from minitile.analysis.strides import row_alignment, strides_of
-from minitile.ir.core import Op, Value
+from minitile.analysis.strides import row_alignment, strides_of, tile_alignment
+from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import LanguageError
-from minitile.ir.ops import arith, thread, tile
-from minitile.ir.types import DType, ScalarType, TensorType, TileType, i32, i64
-from minitile.layout import Layout, RowAccess, cheapest_vector, coalesced, row_blocked
+from minitile.ir.ops import arith, control, thread, tile
+from minitile.ir.types import ScalarType, TensorType, TileType, i32, i64
+from minitile.layout import Layout
 from minitile.layout.access import thread_bits, vector_runs
 from minitile.layout.shared import SharedLayout, add_maybe_bits, bits_of_multiple
-from minitile.lowering.context import Lowering, Rule, layout_of
+from minitile.lowering.accesses import Addresses, GuardBuilder, Guards, Place, index_dtype, may_wrap
+from minitile.lowering.context import Lowering, layout_of
+from minitile.lowering.cut_runs import Cut, RunMask, Turn, chosen, cut_guards, in_turn
 
 Coord = tuple[int, ...]
-_I32 = 1 << 31
 FAR = 1 << 30  # bytes: an address's constant and the immediate on top of it are less each, so that 32 bits hold both
-MOST_ROWS = 16  # of a tensor that a thread copies together: the address of each takes two registers
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where in one memory dimension a thread's accesses start: scalars of the program plus a value of the thread.
-    `reach` is how far thread and constant offsets may lead from `start`, `bits` which bits of the sum may be set."""
-
-    start: Affine
-    thread: Value | None
-    reach: int
-    bits: int
-
-
-@dataclass(frozen=True, slots=True)
-class Addresses:
-    """`values` are few; access n goes to values[index[n]] + offsets[n]."""
-
-    value: Value
-    index: tuple[int, ...]
-    offsets: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Guards:
-    """Predicate of access n: value[index[n]]; value None: no access needs one."""
-
-    value: Value | None
-    index: tuple[int, ...]
+LEAST_CUT = 4  # bytes of an access whose ends are tested
 
 
 @dataclass(slots=True)
@@ -93,36 +66,6 @@ def bits_of_start(low: Lowering, start: Affine) -> int:
     if start.is_constant and not start.const:
         return 0
     return bits_of_multiple(low.facts.multiple(start)) & ((1 << 32) - 1)
-
-
-# Indices that 32 bits may not hold -----------------------------------------------------------------------------------
-
-
-def index_dtype(low: Lowering, *numbers: Affine) -> DType:
-    """i64 where 32 bits may not hold a start or a size, or the sums that are made of it: cut off, an index far outside
-    would be one inside. In a kernel that is not wide they hold what comes from dimensions and block indices
-    (index_widths.py). Where loaded numbers are summed up here, that was in 64 bits: i32 sums of them wrap, and are
-    atoms."""
-    return i32 if all(_is_short(low, a) for a in numbers) else i64
-
-
-def _is_short(low: Lowering, a: Affine) -> bool:
-    if low.facts.bounded:
-        return low.facts.fits(a)
-    parts = a.atoms()
-    numbers = (a.const, *a.terms.values())
-    if a.terms and not any(v.dtype.bits == 64 for v in parts) and all(-_I32 <= n < _I32 for n in numbers):
-        alone = len(a.terms) == len(parts) == 1 and numbers == (0, 1)
-        if alone or all(map(low.facts.is_index, parts)):
-            return True
-    least, most = low.facts.interval(a)
-    return least is not None and most is not None and 2 * least >= -_I32 and 2 * most < _I32
-
-
-def _may_wrap(low: Lowering, start: Affine) -> bool:
-    """Whether a loaded start of 32 bits may be so large that with the place in the tile it is negative."""
-    most = low.facts.interval(start)[1]
-    return not all(map(low.facts.is_index, start.atoms())) and (most is None or 2 * most >= _I32)
 
 
 def coordinate(low: Lowering, tensor: Value, d: int, start: Affine, extent: int) -> Value:
@@ -274,82 +217,13 @@ def shared_layout(buffer: Value) -> SharedLayout:
     return layout
 
 
-# Predicates ----------------------------------------------------------------------------------------------------------
-
-
-class GuardBuilder:
-    """Collects the conditions under which accesses happen; equal ones are computed once."""
-
-    def __init__(self, low: Lowering) -> None:
-        self.low = low
-        self.always: list[Value] = []  # for every access alike
-        self.checks: list[tuple[int, str, Value]] = []  # memory dimension, predicate, limit: offset `predicate` limit
-
-    def bounds(
-        self,
-        tensor: Value,
-        where: Sequence[Place],
-        below_for_sure: Sequence[int] = (),
-        above_for_sure: Sequence[int] = (),
-    ) -> None:
-        """Index inside the tensor; in some dimensions that is known."""
-        low, b = self.low, self.low.b
-        for d, place in enumerate(where):
-            size = low.facts.size(tensor, d)
-            below = d in below_for_sure or low.facts.less(place.start + place.reach, size)
-            dtype = index_dtype(low, place.start, size)
-            above = d in above_for_sure or low.facts.nonnegative(place.start)
-            if below and above:
-                continue
-            at = low.emit(place.start, dtype)
-            if place.thread is not None:
-                if above and dtype is i32 and _may_wrap(low, place.start):
-                    at = b.min(at, low.emit(size))  # from there on, all is outside
-                at = b.add(at, b.cast(place.thread, dtype))
-            if not below:
-                self.checks.append((d, "lt", b.sub(low.emit(size, dtype), at)))
-            if not above:
-                self.checks.append((d, "ge", b.sub(b.constant(0, dtype), at)))
-
-    def overhang(self, layout: Layout) -> None:
-        for d, (extent, size) in enumerate(zip(layout.extents, layout.shape, strict=True)):
-            base = self.low.thread_coord(layout, d)
-            if extent > size:
-                limit = self.low.b.constant(size)
-                self.checks.append((d, "lt", limit if base is None else self.low.b.sub(limit, base)))
-
-    def finish(self, offsets: Sequence[Coord]) -> Guards:
-        if not self.checks and not self.always:
-            return Guards(None, ())
-        b = self.low.b
-        single: dict[tuple[int, int], Value] = {}
-        joined: dict[Coord, int] = {}
-        values: list[Value] = []
-        index = []
-        for at in offsets:
-            key = tuple(at[d] for d, _, _ in self.checks)
-            if key not in joined:
-                terms = list(self.always)
-                for n, (d, predicate, limit) in enumerate(self.checks):
-                    if (n, at[d]) not in single:
-                        single[n, at[d]] = b.value(arith.Cmp(b.constant(at[d], limit.dtype), limit, predicate))
-                    terms.append(single[n, at[d]])
-                total = terms[0]
-                for term in terms[1:]:
-                    total = b.and_(total, term)
-                joined[key] = len(values)
-                values.append(total)
-            index.append(joined[key])
-        return Guards(self.low.concat(values), tuple(index))
-
-
 # Load, store, atomics ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """All accesses of one operation: `order` lists the tile's registers in the order of the accesses. `start` and
-    `extent`: the part of a tensor that they are in."""
+    `extent`: the part of a tensor that they are in. `cut`: where accesses may have to go by elements."""
 
     space: str
     width: int
@@ -358,6 +232,7 @@ class Plan:
     guards: Guards
     start: tuple[Value, ...] = ()
     extent: tuple[int, ...] = ()
+    cut: Cut | None = None
 
 
 MemoryOp = tile.Load | tile.Store | tile.AtomicRmw
@@ -385,21 +260,24 @@ def plan(
     layout = in_memory(layout_of(subject), op.dims)
     starts = [low.facts.affine(v) for v in op.indices]
     where = places(low, starts, layout)
-    mask = op.mask
     fast = contiguous_dim(mem)
-    width = 1
-    if fast is not None:
-        width = access_width(low, mem, where, layout, max_width)
-        along = op.dims[fast]
-        if mask is not None and along is not None:
-            width = low.masks.run(mask, along, width)
-    runs = vector_runs(layout, width, fast)
+    along = None if fast is None else op.dims[fast]
+    width = 1 if fast is None else access_width(low, mem, where, layout, max_width)
+    if fast is not None and op.mask is not None and along is not None:
+        width = low.masks.run(op.mask, along, width)
+    wide = width
+    if space == "global" and not isinstance(op, tile.AtomicRmw):
+        wide = _cut_width(low, mem, where, layout, max_width, op.mask, along)
+    runs = vector_runs(layout, max(width, wide), fast)
     if registers is not None:
         runs = tuple(run for run in runs if run[0][0] in registers)
     offsets = [at for _, at in runs]
+    mask = op.mask
+    if wide > width and mask is not None and low.masks.says_bounds(mem, op.indices, op.dims, mask):
+        mask = None
     guards = GuardBuilder(low)
     if space == "global":
-        guards.bounds(mem, where, *implied_bounds(low, op, starts))
+        guards.bounds(mem, where, *implied_bounds(low, op, mask, starts))
     guards.overhang(layout)
     owner = low.owner(layout) if writes else None
     if owner is not None:
@@ -407,28 +285,68 @@ def plan(
     if mask is not None and not isinstance(mask.type, TileType):
         guards.always.append(low.get(mask))
     order = tuple(r for run, _ in runs for r in run)
-    found = guards.finish(offsets)
-    if mask is not None and isinstance(mask.type, TileType):
-        first = tuple(registers[0] for registers, _ in runs)
-        found = _with_mask(low, found, low.pick(low.get(mask), first), len(offsets))
+    tiled = mask is not None and isinstance(mask.type, TileType)
+    cut: Cut | None = None
+    if wide > width and fast is not None:
+        over: RunMask | None = None
+        if tiled and mask is not None:
+            numbers = tuple(run for run, _ in runs)
+            alike, sides = (
+                (wide, 0) if along is None else (low.masks.run(mask, along, wide), low.masks.sides(mask, along))
+            )
+            over = RunMask(low.get(mask), numbers, alike, sides or 0)
+        found, cut = cut_guards(low, guards, offsets, fast, wide, over)
+        width = wide
+    else:
+        found = guards.finish(offsets)
+        if tiled and mask is not None:
+            first = tuple(registers[0] for registers, _ in runs)
+            found = _with_mask(low, found, low.pick(low.get(mask), first), len(offsets))
     if space == "global":
         addresses = global_addresses(low, mem, where, offsets, walk)
     else:
         addresses = shared_addresses(low, mem, _slot(op), where, offsets, rank)
     begin = tuple(low.emit(start) for start in starts) if space == "global" and mem in low.written else ()
-    return Plan(space, width, order, addresses, found, begin, layout.shape if begin else ())
+    return Plan(space, width, order, addresses, found, begin, layout.shape if begin else (), cut)
 
 
-def implied_bounds(low: Lowering, op: MemoryOp, starts: Sequence[Affine]) -> tuple[list[int], list[int]]:
+def moved_width(low: Lowering, mem: Value, where: Sequence[Place], layout: Layout) -> int:
+    """How many elements of global memory a load or a store without a mask takes, where they are inside."""
+    width = access_width(low, mem, where, layout)
+    return max(width, _cut_width(low, mem, where, layout)) if isinstance(mem.type, TensorType) else width
+
+
+def _cut_width(
+    low: Lowering,
+    mem: Value,
+    where: Sequence[Place],
+    layout: Layout,
+    max_bytes: int = 16,
+    mask: Value | None = None,
+    along: int | None = None,
+) -> int:
+    """How many elements an access may take where both ends of its run are tested: what alignment allows. The mask is
+    over the tile, whose dimension `along` runs along the memory's contiguous one."""
+    if contiguous_dim(mem) is None or mem.dtype.kind == "bool":
+        return 1
+    width = access_width(low, mem, where, layout, max_bytes, whole=False)
+    if mask is not None and along is not None and low.masks.sides(mask, along) is None:
+        return low.masks.run(mask, along, width)
+    return width if width * mem.dtype.bytes >= LEAST_CUT else 1
+
+
+def implied_bounds(
+    low: Lowering, op: MemoryOp, mask: Value | None, starts: Sequence[Affine]
+) -> tuple[list[int], list[int]]:
     """The memory dimensions in which the mask says that an index is below the size, and that it is not below 0."""
-    if op.mask is None or not isinstance(op.mask.type, TileType):
+    if mask is None or not isinstance(mask.type, TileType):
         return [], []
-    claims = low.masks.claims(op.mask)
+    claims = low.masks.claims(mask)
     below, above = [], []
     for d, (start, along) in enumerate(zip(starts, op.dims, strict=True)):
         index = start
         if along is not None:
-            index = start + Affine.of(low.masks.coordinate(along, op.mask.shape[along]))
+            index = start + Affine.of(low.masks.coordinate(along, mask.shape[along]))
         if low.masks.implied(low.facts.size(op.mem, d) - index - 1, claims):
             below.append(d)
         if low.masks.implied(index, claims):
@@ -451,13 +369,18 @@ def _with_mask(low: Lowering, guards: Guards, mask: Value, count: int) -> Guards
     return Guards(low.b.value(arith.And(low.pick(guards.value, guards.index), mask)), every)
 
 
-def access_width(low: Lowering, mem: Value, where: Sequence[Place], layout: Layout, max_bytes: int = 16) -> int:
+def access_width(
+    low: Lowering, mem: Value, where: Sequence[Place], layout: Layout, max_bytes: int = 16, whole: bool = True
+) -> int:
     """How many elements one access may take, along the memory's contiguous dimension: as far as the layout goes and
-    alignment is proven."""
+    alignment is proven; with `whole`, so that no access is partly outside the tensor."""
     in_tensor, fast = isinstance(mem.type, TensorType), contiguous_dim(mem)
     if fast is None or layout.shape[fast] == 1:
         return 1
     width = layout.vector_width(fast, max(1, max_bytes // mem.dtype.bytes))
+    if in_tensor and not whole:
+        spans = [d for d in range(len(where)) if layout.shape[d] > 1]
+        return math.gcd(width, tile_alignment(low.facts, mem, [place.start for place in where], spans))
     width = math.gcd(width, low.facts.multiple(where[fast].start))
     if not in_tensor:
         shared = shared_layout(mem)
@@ -535,7 +458,7 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
             run = b.emit(thread.Offsets(b.constant(0) if base is None else base, constants)).result
             at = b.value(arith.Add(at, b.cast(run, at.dtype)))
         if space == "global":
-            if not scalar or not low.facts.nonnegative(first) or (wide is i32 and _may_wrap(low, first)):
+            if not scalar or not low.facts.nonnegative(first) or (wide is i32 and may_wrap(low, first)):
                 also(b.value(arith.Cmp(at, b.constant(0, wide), "ge")))
             also(b.value(arith.Cmp(at, low.emit(size, wide), "lt")))
         coords.append(at)
@@ -570,185 +493,94 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
     return Plan(space, 1, every, Addresses(address, every, (0,) * count), guards)
 
 
-def _load(low: Lowering, op: tile.Load) -> Value:
-    p = plan(low, op, op.result, writes=False)
-    count = layout_of(op.result).num_regs if isinstance(op.result.type, TileType) else 1
-    return emit_load(low, p, op.mem, op.slot, count, op.evict)
-
-
 def emit_load(low: Lowering, p: Plan, mem: Value, slot: Value | None, count: int, evict: str = "") -> Value:
     """The registers of the tile, in its own order."""
-    loaded = low.b.emit(
-        thread.LoadMem(
-            p.addresses.value,
-            mem=low.get(mem),
-            slot=None if slot is None else low.get(slot),
-            start=p.start,
-            extent=p.extent,
-            predicate=p.guards.value,
-            space=p.space,
-            dtype=mem.dtype,
-            count=count,
-            width=p.width,
-            address_of=p.addresses.index,
-            offsets=p.addresses.offsets,
-            predicate_of=p.guards.index,
-            evict=evict,
-        )
-    ).result
+
+    def loads(p: Plan, count: int) -> Value:
+        return low.b.emit(
+            thread.LoadMem(
+                p.addresses.value,
+                mem=low.get(mem),
+                slot=None if slot is None else low.get(slot),
+                start=p.start,
+                extent=p.extent,
+                predicate=p.guards.value,
+                space=p.space,
+                dtype=mem.dtype,
+                count=count,
+                width=p.width,
+                address_of=p.addresses.index,
+                offsets=p.addresses.offsets,
+                predicate_of=p.guards.index,
+                evict=evict,
+            )
+        ).result
+
+    loaded = loads(p, count)
+    if p.cut is not None and p.cut.ends is not None:
+
+        def visit(turn: Turn, now: tuple[Value, ...]) -> tuple[Value, ...]:
+            part = loads(replace(p, width=1, addresses=turn.addresses, guards=turn.guards, cut=None), p.width)
+            runs = [low.pick(now[0], range(n * p.width, (n + 1) * p.width)) for n in range(count // p.width)]
+            return (low.concat([low.b.select(m, part, run) for m, run in zip(turn.mine, runs, strict=True)]),)
+
+        loaded = in_turn(low, p.cut, p.addresses, p.width, mem.dtype.bytes, (loaded,), visit)[0]
+    elif p.cut is not None:
+        then, orelse = Block(), Block()
+        with low.b.inside(then):
+            cut = low.pick(p.cut.runs, [n // p.width for n in range(count)])
+            low.b.emit(control.Yield((low.b.select(cut, loads(_by_elements(p, p.cut, mem), count), loaded),)))
+        with low.b.inside(orelse):
+            low.b.emit(control.Yield((loaded,)))
+        loaded = low.b.emit(control.If(p.cut.some(low), then=then, orelse=orelse)).results[0]
     back = [0] * count
     for n, register in enumerate(p.order):
         back[register] = n
     return low.pick(loaded, back)
 
 
-def _store(low: Lowering, op: tile.Store) -> None:
-    subject = op.value if isinstance(op.value.type, TileType) else None
-    p = plan(low, op, subject, writes=True)
-    value = _as_tf32(low, op, low.get(op.value))
-    emit_store(low, p, op.mem, op.slot, _spread(low, value, p), op.evict)
-
-
-def _as_tf32(low: Lowering, op: tile.Store | tile.Copy, value: Value) -> Value:
-    """What an operation writes, rounded to tf32 where a gemm wants it so."""
-    return low.b.value(thread.RoundTf32(value)) if op.tf32 else value
-
-
-def _spread(low: Lowering, value: Value, p: Plan) -> Value:
-    if thread.count_of(value.type) == 1:
-        return low.pick(value, (0,) * len(p.order))
-    return low.pick(value, p.order)
+def _by_elements(p: Plan, cut: Cut, mem: Value) -> Plan:
+    """The accesses of the elements of runs that are cut."""
+    addresses, guards = cut.elements()
+    addresses = addresses or p.addresses.of_elements(p.width, mem.dtype.bytes)
+    return replace(p, width=1, addresses=addresses, guards=guards, cut=None)
 
 
 def emit_store(
     low: Lowering, p: Plan, mem: Value, slot: Value | None, value: Value, evict: str = "", whole: int | None = None
 ) -> None:
     """`value` in the order of the accesses. whole: the number of the tile that this is a part of."""
-    low.b.emit(
-        thread.StoreMem(
-            p.addresses.value,
-            value,
-            low.get(mem),
-            slot=None if slot is None else low.get(slot),
-            start=p.start,
-            extent=p.extent,
-            predicate=p.guards.value,
-            space=p.space,
-            width=p.width,
-            address_of=p.addresses.index,
-            offsets=p.addresses.offsets,
-            predicate_of=p.guards.index,
-            evict=evict,
-            whole=whole,
+
+    def stores(p: Plan, value: Value) -> None:
+        low.b.emit(
+            thread.StoreMem(
+                p.addresses.value,
+                value,
+                low.get(mem),
+                slot=None if slot is None else low.get(slot),
+                start=p.start,
+                extent=p.extent,
+                predicate=p.guards.value,
+                space=p.space,
+                width=p.width,
+                address_of=p.addresses.index,
+                offsets=p.addresses.offsets,
+                predicate_of=p.guards.index,
+                evict=evict,
+                whole=whole,
+            )
         )
-    )
 
+    stores(p, value)
+    if p.cut is not None and p.cut.ends is not None:
 
-def _atomic(low: Lowering, op: tile.AtomicRmw) -> tuple[Value, ...]:
-    subject = op.value if isinstance(op.value.type, TileType) else None
-    p = plan(low, op, subject, writes=True, max_width=op.mem.dtype.bytes)
-    returns = bool(op.results) and op.result in low.used
-    value = _spread(low, low.get(op.value), p)
-    new = low.b.emit(
-        thread.AtomicMem(
-            p.addresses.value,
-            value,
-            low.get(op.mem),
-            start=p.start,
-            extent=p.extent,
-            predicate=p.guards.value,
-            space=p.space,
-            kind=op.kind,
-            width=1,
-            address_of=p.addresses.index,
-            offsets=p.addresses.offsets,
-            predicate_of=p.guards.index,
-            returns=returns,
-        )
-    )
-    if not returns:
-        return tuple(value for _ in op.results)
-    back = [0] * len(p.order)
-    for n, register in enumerate(p.order):
-        back[register] = n
-    return (low.pick(new.result, back),)
+        def visit(turn: Turn, now: tuple[Value, ...]) -> tuple[Value, ...]:
+            runs = [low.pick(value, range(n * p.width, (n + 1) * p.width)) for n in range(len(turn.mine))]
+            q = replace(p, width=1, addresses=turn.addresses, guards=turn.guards, cut=None)
+            stores(q, chosen(low, turn.mine, runs))
+            return now
 
-
-def _copy(low: Lowering, op: tile.Copy) -> None:
-    """Through registers: a load and a store in the layout that suits both."""
-    move_through_registers(low, op)
-
-
-def move_through_registers(low: Lowering, op: tile.Copy) -> None:
-    layout = copied_layout(low, op)
-    value = Value(TileType(op.shape, op.src.dtype, layout))
-    load = tile.Load(op.src, op.src_indices, op.shape, op.src_dims, slot=op.src_slot)
-    p = plan(low, load, value, writes=False, walk=Walk())
-    registers = emit_load(low, p, op.src, op.src_slot, layout.num_regs, op.evict if p.space == "global" else "")
-    store = tile.Store(op.dst, op.dst_indices, value, op.dst_dims, slot=op.dst_slot)
-    store.loc = op.loc
-    q = plan(low, store, value, writes=True)
-    registers = _as_tf32(low, op, registers)
-    emit_store(low, q, op.dst, op.dst_slot, low.pick(registers, q.order), op.evict if q.space == "global" else "")
-
-
-def copied_layout(low: Lowering, op: tile.Copy) -> Layout:
-    """Coalesced, with vectors that are cheap for both sides, as far as the registers for their addresses go."""
-    turned = _turned_layout(low, op)
-    if turned is not None:
-        return turned
-    widest = coalesced(op.shape, low.threads, op.src.dtype.bits, low.target.lanes)
-    uses = []
-    for kind, mem, indices, dims in (
-        ("load", op.src, op.src_indices, op.src_dims),
-        ("store", op.dst, op.dst_indices, op.dst_dims),
-    ):
-        layout, starts = in_memory(widest, dims), [low.facts.affine(v) for v in indices]
-        in_tensor, fast = isinstance(mem.type, TensorType), contiguous_dim(mem)
-        if fast is not None and dims[fast] == len(op.shape) - 1:
-            width = access_width(low, mem, places(low, starts, layout), layout)
-            uses.append(RowAccess(kind if in_tensor else "shared", width, mem.dtype.bytes))
-    vec = cheapest_vector(uses) if uses else widest.vector_width()
-    while vec < widest.vector_width():
-        layout = row_blocked(op.shape, low.threads, vec, None, low.target.lanes)
-        if len({at[:-1] for at in layout.register_offsets()}) <= MOST_ROWS:
-            return layout
-        vec *= 2
-    return widest
-
-
-def _turned_layout(low: Lowering, op: tile.Copy) -> Layout | None:
-    """Of a tensor whose contiguous dimension is not the tile's last one (a transposed one): lanes and vectors along
-    that, since global memory takes it in sectors; None where there is no such tensor."""
-    for mem, indices, dims in ((op.src, op.src_indices, op.src_dims), (op.dst, op.dst_indices, op.dst_dims)):
-        along = contiguous_dim(mem) if isinstance(mem.type, TensorType) else None
-        dim = None if along is None else dims[along]
-        if dim is None or dim == len(op.shape) - 1:
-            continue
-        starts = [low.facts.affine(v) for v in indices]
-        order = (dim, *(d for d in reversed(range(len(op.shape))) if d != dim))
-        vec = 16 // mem.dtype.bytes
-        while vec > 1:
-            layout = in_memory(row_blocked(op.shape, low.threads, vec, order, low.target.lanes), dims)
-            enough = op.shape[dim] % vec == 0 and vec * low.threads <= math.prod(op.shape)
-            if enough and access_width(low, mem, places(low, starts, layout), layout) == vec:
-                break
-            vec //= 2
-        return row_blocked(op.shape, low.threads, vec, order, low.target.lanes)
-    return None
-
-
-def _alloc(low: Lowering, op: tile.Alloc) -> Value:
-    new = tile.Alloc(op.type_, layout=op.layout, offset=op.offset, bytes=op.version_bytes, lifetime=op.lifetime)
-    new.loc = op.loc
-    low.entry.ops.append(new)
-    return new.result
-
-
-MEMORY_RULES: dict[type[Op], Rule] = {
-    tile.Alloc: _alloc,
-    tile.Load: _load,
-    tile.Store: _store,
-    tile.AtomicRmw: _atomic,
-    tile.Copy: _copy,
-}
+        in_turn(low, p.cut, p.addresses, p.width, mem.dtype.bytes, (), visit)
+    elif p.cut is not None:
+        with low.b.when(p.cut.some(low)):
+            stores(_by_elements(p, p.cut, mem), value)

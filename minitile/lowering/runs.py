@@ -19,10 +19,9 @@ from minitile.ir.ops import arith, thread
 from minitile.ir.ops.runs import AtomicRun, LoadRun, StoreRun
 from minitile.ir.types import DType, ScalarType, TensorType, bf16, f16, f32
 from minitile.layout.register import Digit, Layout
+from minitile.lowering.accesses import GuardBuilder, Place
 from minitile.lowering.context import Lowering, Rule
 from minitile.lowering.memory import (
-    GuardBuilder,
-    Place,
     Plan,
     access_width,
     bits_of_start,

@@ -201,3 +201,37 @@ def test_random_masks() -> None:
                     total = total + product
                 assert (total[held] >= 0).all(), (seed, case.lines, case.numbers)
     assert wide > 200, "the cases are to have something to find"
+
+
+def sides(*lines: str, dim: int = 1) -> int | None:
+    kernel, values = kernel_of("\n".join(lines))
+    return Masks(Facts(kernel)).sides(values["m"], dim)
+
+
+def test_sides_of_an_interval():
+    splat = made("n", "splat %N {shape = (8, 32)}")
+    assert sides(splat, compare("%j", "%n")) == 1
+    assert sides(splat, compare("%i", "%n")) == 0
+    assert sides(splat, compare("%j", "%n", "eq")) == 2
+    both = f"%m = and %a, %b : {BITS}"
+    assert sides(splat, compare("%j", "%n", name="a"), compare("%j", "%i", "ge", name="b"), both) == 2
+    assert sides(splat, compare("%j", "%n", name="a"), compare("%i", "%n", "ge", name="b"), both) == 1
+
+
+def test_no_interval():
+    splat = made("n", "splat %N {shape = (8, 32)}")
+    assert sides(splat, compare("%j", "%n", "ne")) is None
+    assert sides(splat, made("rest", "floormod %j, %n"), compare("%rest", "%n")) is None
+    either = f"%m = or %a, %b : {BITS}"
+    assert sides(splat, compare("%j", "%n", name="a"), compare("%j", "%i", "gt", name="b"), either) is None
+
+
+def test_claims_that_say_all():
+    def known(*lines: str) -> bool:
+        kernel, values = kernel_of("\n".join(lines))
+        return Masks(Facts(kernel)).whole_claims(values["m"]) is not None
+
+    splat = made("n", "splat %N {shape = (8, 32)}")
+    assert known(splat, compare("%j", "%n"))
+    assert not known(splat, compare("%j", "%n", "ne"))
+    assert not known(splat, compare("%j", "%n", name="a"), f"%m = not %a : {BITS}")

@@ -32,6 +32,7 @@ _EVERYWHERE = frozenset(
         "llvm.amdgcn.log.f32",
         "llvm.amdgcn.sdot4",
         "llvm.amdgcn.udot4",
+        "llvm.fshr.i32",
         "llvm.trap",
         *(f"llvm.{f}.{t}" for f in ("fabs", "floor", "ceil", "trunc", "rint") for t in ("f32", "f64", "f16")),
         *(f"llvm.{f}.{t}" for f in ("minnum", "maxnum", "fma", "fabs") for t in ("f32", "f64", "f16", "v2f16")),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from minitile.backends.amd.emit.emitter import Emitter
@@ -262,6 +263,28 @@ def offsets(w: Emitter, op: thread.Offsets) -> None:
     w.define(op.result, [w.let(f"add {kind} {a}, {c}") if c else a for c in op.constants])
 
 
+def funnel(w: Emitter, op: thread.Funnel) -> None:
+    """By words, in rounds of selects, then by bits (llvm.fshr)."""
+    per, bits = 32 // op.a.dtype.bits, op.a.dtype.bits
+    words, count = op.width // per, thread.count_of(op.a.type) // op.width
+    a, b, distances = w.words(op.a), w.words(op.b), w.parts(op.by)
+    assert a is not None
+    assert b is not None
+    made: list[str] = []
+    for n in range(count):
+        by = distances[n if len(distances) > 1 else 0]
+        parts = [*a[n * words : (n + 1) * words], *b[n * words : (n + 1) * words]]
+        for step in [1 << k for k in reversed(range(words.bit_length() - 1))]:
+            masked = w.let(f"and i32 {by}, {step * per}")
+            far = w.let(f"icmp ne i32 {masked}, 0")
+            pairs = zip(parts[step : 2 * step + words], parts[: words + step], strict=True)
+            parts = [w.let(f"select i1 {far}, i32 {x}, i32 {y}") for x, y in pairs]
+        amount = w.let(f"shl i32 {by}, {bits.bit_length() - 1}")
+        for low, high in pairwise(parts[: words + 1]):
+            made.append(w.call("llvm.fshr.i32", "i32", [("i32", high), ("i32", low), ("i32", amount)]))
+    w.define_words(op.result, made)
+
+
 EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.MmaSync: mma,
     thread.Barrier: barrier,
@@ -272,5 +295,6 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.Special: special,
     thread.Pick: pick,
     thread.Concat: concat,
+    thread.Funnel: funnel,
     thread.Offsets: offsets,
 }

@@ -159,7 +159,7 @@ def compare(w: Emitter, op: arith.Cmp) -> None:
 def select(w: Emitter, op: arith.Select) -> None:
     """selp; 8- and 16-bit elements in whole words where one condition holds for all and they are there, else one by
     one. bool values have been turned into logic by `legalize`."""
-    if fills_words(op.result) and count_of(op.condition.type) == 1 and w.has_words(op.a) and w.has_words(op.b):
+    if fills_words(op.result) and count_of(op.condition.type) == 1 and (w.has_words(op.a) or w.has_words(op.b)):
         flag = w.register(w.element(op.condition), "pred")
         for d, x, y in zip(w.targets(op.result), w.words(op.a), w.words(op.b), strict=True):
             w.emit(f"selp.b32 {d}, {x}, {y}, {flag};")

@@ -260,9 +260,50 @@ def offsets(w: Emitter, op: thread.Offsets) -> None:
     w.define(op.result, targets)
 
 
+def funnel(w: Emitter, op: thread.Funnel) -> None:
+    """By words, in rounds of selects, then by bits (PTX ISA 8.3, 9.7.7.8 shf)."""
+    per, bits = 32 // op.a.dtype.bits, op.a.dtype.bits
+    words, count = op.width // per, thread.count_of(op.a.type) // op.width
+    distances = w.in_registers(op.by)
+    a, b = w.words(op.a), w.words(op.b)
+    steps = [1 << n for n in reversed(range(words.bit_length() - 1))]
+    made: list[str] = []
+    for n in range(count):
+        by = distances[n if len(distances) > 1 else 0]
+        parts = [*a[n * words : (n + 1) * words], *b[n * words : (n + 1) * words]]
+        for step in steps:
+            flag = w.once((by, "bit", step * per), lambda by=by, step=step: _bit_set(w, by, step * per))
+            left = words + step
+            chosen = w.registers.many("b32", left)
+            for d, near, far in zip(chosen, parts[:left], parts[step : step + left], strict=True):
+                w.emit(f"selp.b32 {d}, {far}, {near}, {flag};")
+            parts = chosen
+        amount = w.once((by, "bits", bits), lambda by=by: _times(w, by, bits))
+        made += (shifted := w.registers.many("b32", words))
+        for d, low, high in zip(shifted, parts, parts[1:], strict=False):
+            w.emit(f"shf.r.wrap.b32 {d}, {low}, {high}, {amount};")
+    w.define_words(op.result, made)
+
+
+def _bit_set(w: Emitter, value: str, bit: int) -> str:
+    """Whether a bit of an integer is set."""
+    masked, flag = w.temp("b32"), w.temp("pred")
+    w.emit(f"and.b32 {masked}, {value}, {bit};")
+    w.emit(f"setp.ne.s32 {flag}, {masked}, 0;")
+    return flag
+
+
+def _times(w: Emitter, value: str, factor: int) -> str:
+    """By which power of two it is."""
+    product = w.temp("b32")
+    w.emit(f"shl.b32 {product}, {value}, {factor.bit_length() - 1};")
+    return product
+
+
 EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.MmaSync: mma,
     thread.RoundTf32: round_tf32,
+    thread.Funnel: funnel,
     thread.ShuffleXor: shuffle_xor,
     thread.Barrier: barrier,
     explicit.NumberedBarrier: named_barrier,

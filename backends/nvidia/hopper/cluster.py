@@ -19,9 +19,10 @@ from minitile.ir.types import BufferType, u64
 from minitile.layout import Layout
 from minitile.layout.shared import row_major
 from minitile.lowering import memory
+from minitile.lowering.accesses import GuardBuilder, Guards, Place
 from minitile.lowering.context import Lowering, layout_of
 from minitile.lowering.exchange import fold_registers
-from minitile.lowering.memory import GuardBuilder, Guards, Place, Plan, emit_load, shared_addresses
+from minitile.lowering.memory import Plan, emit_load, shared_addresses
 
 WORD = 8  # bytes of an mbarrier
 WIDEST = 16  # bytes of an access

@@ -47,10 +47,9 @@ from minitile.layout import Digit, Layout, bits_of_digits, block, row_major, stm
 from minitile.layout.access import vector_runs, vector_width
 from minitile.layout.ldmatrix import MatrixPlan
 from minitile.layout.shared import SharedLayout, add_maybe_bits
+from minitile.lowering.accesses import Addresses, Place
 from minitile.lowering.context import Lowering, layout_of
 from minitile.lowering.memory import (
-    Addresses,
-    Place,
     bits_of_start,
     coordinate,
     in_memory,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from minitile.ir.core import Value
-from minitile.ir.types import I32, BufferType, ScalarType, TensorType, bool_
+from minitile.ir.types import I32, BufferType, ScalarType, TensorType, bool_, i32
 
 REDUCTIONS = ("sum", "max", "min", "absmax", "abssum", "and", "or", "xor")
 ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "load", "store")
@@ -43,6 +43,13 @@ def require_range(start: tuple[Value, ...], extent: tuple[int, ...], rank: int) 
     """A part of a tensor of this rank, or nothing."""
     rank = rank if start else 0
     require(len(start) == len(extent) == rank, f"{len(start)} starts and {len(extent)} extents")
+
+
+def require_shift(shift: Value, shape: tuple[int, ...], dim: int) -> None:
+    """By how much a tile of `shape` is rotated along a dimension."""
+    others = (*shape[:dim], *shape[dim + 1 :])
+    require(shift.dtype is i32, f"the shift is {shift.type}, not i32")
+    require(shift.shape in ((), others), f"the shift is {shift.type}, of another shape than {others}")
 
 
 def require_region(

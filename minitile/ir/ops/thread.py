@@ -471,6 +471,26 @@ class RoundTf32(Op, name="round_tf32", stage="thread", pure=True, elementwise=Tr
         return (self.a.type,)
 
 
+class Funnel(Op, name="funnel", stage="thread", pure=True):
+    """Of each two runs of `width` registers, one of a and one of b behind it: the registers from number `by` on. `by`:
+    from 0 to below the width, one for all runs or one for each. Registers are of 8 or 16 bits and fill words."""
+
+    a: Value = operand()
+    b: Value = operand()
+    by: Value = operand()
+    width: int = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.a.type,)
+
+    def verify(self) -> None:
+        count = count_of(self.a.type)
+        require(self.a.type == self.b.type, f"{self.a.type} and {self.b.type}")
+        require(self.a.dtype.bits in (8, 16) and self.width * self.a.dtype.bits % 32 == 0, f"runs of {self.width}")
+        require(self.width & (self.width - 1) == 0 and count % self.width == 0, f"{count} registers by {self.width}")
+        require(self.by.dtype is i32 and count_of(self.by.type) in (1, count // self.width), f"by {self.by.type}")
+
+
 class ShuffleXor(Op, name="shuffle_xor", stage="thread", pure=True):
     """Each register from the lane whose number differs by the bits of `mask`. All lanes take part."""
 

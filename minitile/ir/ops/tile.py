@@ -26,6 +26,7 @@ from minitile.ir.ops.checks import (
     require_one_of,
     require_region,
     require_scalar,
+    require_shift,
 )
 from minitile.ir.relations import Interleaved, Permuted, Quotient, Relation, Repeated, Same
 from minitile.ir.types import (
@@ -347,7 +348,9 @@ class ConvertLayout(Op, name="convert_layout", stage="tile", pure=True, uniform=
 
 
 class MemoryOp(Op):
-    """What load, store and atomic have in common: all their tiles lie as the `subject` does."""
+    """What load, store and atomic have in common: all their tiles lie as the `subject` does. With a `shift` the tile is
+    rotated along the tensor's contiguous dimension: position p has element (p - shift) mod size, so that positions
+    which are multiples of `vector` are so in memory, too."""
 
     @property
     def moved(self) -> Value:
@@ -360,8 +363,16 @@ class MemoryOp(Op):
         return next((v for v in (self.moved, *self.operands) if isinstance(v.type, TileType)), None)
 
     def relations(self) -> list[Relation]:
-        subject = self.subject
-        return [] if subject is None else [Same(subject, v) for v in (*self.operands, *self.results)]
+        subject, shift = self.subject, getattr(self, "shift", None)
+        if subject is None:
+            return []
+        rotated = [] if shift is None else [Quotient(subject, self.along, shift)]
+        return [*(Same(subject, v) for v in (*self.operands, *self.results)), *rotated]
+
+    @property
+    def along(self) -> int:
+        """The tile dimension that runs along the tensor's contiguous one, of an access that is rotated along it."""
+        return self.dims[self.mem.type.contiguous_dim]  # type: ignore[attr-defined,no-any-return]
 
 
 EVICTIONS = ("", "evict_first", "evict_last")
@@ -369,16 +380,18 @@ EVICTIONS = ("", "evict_first", "evict_last")
 
 
 class Load(MemoryOp, name="load", stage="tile"):
-    """A tile (a scalar when shape is ()) from memory; see the module's text for `indices` and `dims`."""
+    """A tile (a scalar when shape is ()) from memory; see the module's text for `indices` and `dims`, and `shift`."""
 
     mem: Value = operand()
     indices: tuple[Value, ...] = operands()
     mask: Value | None = maybe()
     slot: Value | None = maybe()
     rank: Value | None = maybe()
+    shift: Value | None = maybe()
     shape: tuple[int, ...] = attr()
     dims: Dims = attr()
     evict: str = attr("")
+    vector: int = attr(1)
 
     def infer(self) -> tuple[Type, ...]:
         return (tile_or_scalar(self.shape, self.mem.dtype),)
@@ -389,6 +402,8 @@ class Load(MemoryOp, name="load", stage="tile"):
 
     def verify(self) -> None:
         require_region(self.mem, self.indices, self.dims, self.shape, self.slot, self.mask)
+        if self.shift is not None:
+            require_shift(self.shift, self.shape, self.along)
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.mem, self.slot, ctas=_ctas(self.rank)),)
@@ -408,9 +423,11 @@ class Store(MemoryOp, name="store", stage="tile"):
     mask: Value | None = maybe()
     slot: Value | None = maybe()
     rank: Value | None = maybe()
+    shift: Value | None = maybe()
     dims: Dims = attr()
     evict: str = attr("")
     tf32: bool = attr(False)
+    vector: int = attr(1)
 
     @property
     def moved(self) -> Value:
@@ -418,6 +435,8 @@ class Store(MemoryOp, name="store", stage="tile"):
 
     def verify(self) -> None:
         require_region(self.mem, self.indices, self.dims, self.value.shape, self.slot, self.mask)
+        if self.shift is not None:
+            require_shift(self.shift, self.value.shape, self.along)
         require(self.value.dtype is self.mem.dtype, f"the value is {self.value.type}, the memory {self.mem.type}")
 
     def accesses(self) -> tuple[Access, ...]:

@@ -1,13 +1,13 @@
-"""The same elements in another shape, row by row: of buffers, and of tiles."""
+"""The same elements in another shape, row by row: of buffers, and of tiles; the indices of rotated tiles."""
 
 from __future__ import annotations
 
 import math
 
 from minitile.ir.core import Op, Value, attr, operand
-from minitile.ir.ops.checks import require
-from minitile.ir.relations import Relation, Reshaped
-from minitile.ir.types import BufferType, DType, TileType, Type
+from minitile.ir.ops.checks import require, require_dim, require_shift
+from minitile.ir.relations import Quotient, Relation, Reshaped
+from minitile.ir.types import BufferType, DType, TileType, Type, i32
 
 
 class View(Op, name="view", stage="traced", pure=True):
@@ -51,3 +51,22 @@ class Reshape(Op, name="reshape", stage="tile", pure=True, uniform=True):
 
     def verify(self) -> None:
         require(math.prod(self.shape) == math.prod(self.a.shape), f"{self.shape} is no shape of {self.a.type}")
+
+
+class RotatedIota(Op, name="rotated_iota", stage="tile", pure=True):
+    """As `iota` of a tile that is rotated along `dim`: (p - shift) mod size at position p. `shift`: an i32, or a tile
+    of the other dimensions, from 0 to below the size."""
+
+    shift: Value = operand()
+    shape: tuple[int, ...] = attr()
+    dim: int = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (TileType(self.shape, i32),)
+
+    def relations(self) -> list[Relation]:
+        return [Quotient(self.result, self.dim, self.shift)]
+
+    def verify(self) -> None:
+        require_dim(self.dim, len(self.shape))
+        require_shift(self.shift, self.shape, self.dim)

@@ -1,9 +1,9 @@
 """Cross entropy of rows of logits.
 
-Rows that start at 16 bytes wait in the shared memory of a cluster's blocks (`long_rows.py`) and are read and written
-once. Others, and those of targets without clusters, go piece by piece: each thread has the greatest of its own logits
-so far and the sum of their powers beside it, and takes in a vector at a time; threads meet once, behind the last piece.
-For a gradient the row is then read again, out of the cache.
+Rows wait in the shared memory of a cluster's blocks (`long_rows.py`) and are read and written once. Short ones, and
+those of targets without clusters, go piece by piece: each thread has the greatest of its own logits so far and the sum
+of their powers beside it, and takes in a vector at a time; threads meet once, behind the last piece. Where rows are not
+of whole vectors, registers hold short ones (`whole_rows`). For a gradient the row is then read again, out of the cache.
 """
 
 from __future__ import annotations
@@ -17,8 +17,17 @@ from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import f32
 from minitile.ops.memory_bound.arguments import refused
 from minitile.ops.memory_bound.long_rows import LongPlan, long_cross_entropy, long_gradient
-from minitile.ops.memory_bound.pieces import PiecePlan, gradient_plan, greatest_and_sum, piece_plan, raised, split
-from minitile.ops.memory_bound.rows import indices_of, numbers_of, rows_of
+from minitile.ops.memory_bound.pieces import (
+    LEAST,
+    VECTOR,
+    PiecePlan,
+    gradient_plan,
+    greatest_and_sum,
+    piece_plan,
+    raised,
+    split,
+)
+from minitile.ops.memory_bound.rows import indices_of, numbers_of, over_rows, rows_of
 
 
 @for_users
@@ -56,9 +65,12 @@ def cross_entropy(
     loss, lse = rows.empty(shape, f32), rows.empty(shape, f32)
     if not rows.n:
         raise refused("logits have no classes")
-    plan = plan or rows.waiting_plan()
+    plan = plan or rows.waiting_plan(odd=True)
+    whole = rows.plan() if plan is None and rows.n % VECTOR else None
     if rows.m and isinstance(plan, LongPlan):
         long_cross_entropy(rows.matrix, label, loss.reshape(-1), lse.reshape(-1), ignore_index, **plan._asdict())
+    elif rows.m and whole is not None:
+        whole_rows(rows.matrix, label, loss.reshape(-1), lse.reshape(-1), ignore_index, **whole.constants(rows.n))
     elif rows.m:
         x = split(rows.matrix)
         constants = (plan or piece_plan(rows.n, rows.dtype, rows.room.lanes))._asdict()
@@ -136,7 +148,7 @@ def cross_entropy_gradient(
     loss = rows.empty(shape, f32)
     if not rows.n:
         raise refused("logits have no classes")
-    plan = plan or rows.waiting_plan()
+    plan = plan or rows.waiting_plan(odd=True)
     if rows.m and isinstance(plan, LongPlan):
         long_gradient(rows.matrix, label, scale, loss.reshape(-1), ignore_index, **plan._asdict())
     elif rows.m:
@@ -144,6 +156,43 @@ def cross_entropy_gradient(
         constants = (plan or gradient_plan(rows.n, rows.dtype, rows.room.lanes))._asdict()
         gradient_rows(x.shape[2])(x, label, scale, loss.reshape(-1), ignore_index, **constants)
     return loss
+
+
+@kernel
+def whole_rows(
+    X: T.Tensor(("M", "N"), None),
+    Label: T.Tensor(("M",), None),
+    Loss: T.Tensor(("M",), T.float32),
+    Lse: T.Tensor(("M",), T.float32),
+    ignore_index: T.int32,
+    rows=1,
+    columns=4096,
+    threads=128,
+    exact=False,
+    stages=0,
+    blocks=0,
+):
+    """As `cross_entropy_rows`, for short rows that no groups of a vector divide: registers hold them."""
+    N = X.shape[1]
+
+    def loss(first, given):
+        x = T.alloc_fragment((rows, columns), T.float32)
+        top = T.alloc_fragment((rows,), T.float32)
+        total = T.alloc_fragment((rows,), T.float32)
+        for i, j in T.Parallel(rows, columns):
+            x[i, j] = T.if_then_else(j < N, T.cast(given[i, j], T.float32), -T.infinity(T.float32))
+        T.reduce_max(x, top, dim=1)
+        for i, j in T.Parallel(rows, columns):
+            x[i, j] = raised(x[i, j] - T.max(top[i], LEAST), X.dtype)
+        T.reduce_sum(x, total, dim=1)
+        for i in T.Parallel(rows):
+            label = Label[first + i]
+            lse = T.log(total[i]) + T.max(top[i], LEAST)
+            Lse[first + i] = lse
+            chosen = T.cast(X[first + i, label], T.float32)
+            Loss[first + i] = T.if_then_else(label == ignore_index, 0.0, lse - chosen)
+
+    over_rows(loss, [X], rows, columns, threads, exact, stages, blocks)
 
 
 @lru_cache

@@ -10,6 +10,10 @@ An exchange between blocks waits for the slowest of the cluster. So each first r
 element and the sum of powers beside it, or to the mean and the squares around that. They exchange both numbers at once
 (`Part.gathered`), and each puts those of all blocks together, in the same order.
 
+Rows that are not of whole vectors begin off multiples of 16 bytes. The first block's part then begins at the last of
+these in front of the row, with columns that are none of the row's; so all vectors that are copied and stored lie at
+multiples, but for the row's ends.
+
 Weight and bias come out of L2, some 0.7 µs away, and are as many bytes as the row: a thread asks for them two steps
 ahead, the first time in front of the reductions.
 """
@@ -30,10 +34,11 @@ LOG2_E = 1.4426950408889634
 WHOLE = 64 * 1024  # bytes of a row that one block takes: three of them are in a multiprocessor's shared memory
 PART = 32 * 1024  # bytes of a row that a block of a cluster takes
 MOST_PART = 216 * 1024
+VECTOR = 16  # bytes
 STEP = 32  # bytes of the row that a thread takes at a time
 WARP, FEW, MANY = 32, 128, 256  # threads: up to FEW each has 2 * STEP bytes of the part; MANY where that is large
 LARGE = 16 * 1024, 32 * 1024  # bytes of a part above which it is: of a block alone, of one of a cluster
-BUSY = 768  # threads of a multiprocessor for whose registers there is room
+BUSY, BUSY_ODD = 768, 512  # threads of a multiprocessor for whose registers there is room; where rows begin anywhere
 CLUSTERS = (1, 2, 4, 8, 16)
 SHARED, BLOCK_SHARED = 227 * 1024, 2048  # bytes of a multiprocessor; of a block beside its part
 
@@ -42,7 +47,7 @@ class LongPlan(NamedTuple):
     """A row in a cluster of so many blocks of `threads`, each of which has `columns` of it: STEP bytes for each thread,
     or a multiple. exact: they have no columns behind the row, and the kernel no masks. resident: registers must leave
     room for so many blocks of a multiprocessor; 0: for as many as they do. ahead: steps of weight and bias on their
-    way."""
+    way. even: all rows begin at multiples of 16 bytes."""
 
     cluster: int
     columns: int
@@ -50,14 +55,17 @@ class LongPlan(NamedTuple):
     exact: bool
     resident: int = 0
     ahead: int = 2
+    even: bool = True
 
 
 @lru_cache
 def long_plan(n: int, dtype: DType, tensors: int = 1, clusters: tuple[int, ...] = CLUSTERS) -> LongPlan | None:
     """The plan for rows of n elements, of so many tensors at a time, in one of these clusters; None where none of them
     holds a row."""
+    vector = VECTOR // dtype.bytes
+    even = n % vector == 0
     for cluster in clusters:
-        share = math.ceil(n / cluster)
+        share = math.ceil((n if even else n + vector - 1) / cluster)
         if share * dtype.bytes * tensors <= (WHOLE if cluster == 1 else PART if cluster < clusters[-1] else MOST_PART):
             bytes_ = share * dtype.bytes
             wish = MANY if bytes_ > LARGE[cluster > 1] else min(FEW, math.ceil(bytes_ / (2 * STEP * WARP)) * WARP)
@@ -65,7 +73,8 @@ def long_plan(n: int, dtype: DType, tensors: int = 1, clusters: tuple[int, ...] 
             width = threads * STEP // dtype.bytes  # what they take at a time
             columns = math.ceil(share / width) * width
             fit = SHARED // (columns * dtype.bytes * tensors + BLOCK_SHARED)
-            return LongPlan(cluster, columns, threads, columns * cluster == n, max(1, min(fit, BUSY // threads)))
+            resident = max(1, min(fit, (BUSY if even else BUSY_ODD) // threads))
+            return LongPlan(cluster, columns, threads, columns * cluster == n, resident, even=even)
     return None
 
 
@@ -78,7 +87,8 @@ def dividing(bytes_: int, wish: int) -> int:
 
 class Part(NamedTuple):
     """The `columns` of a row, from `first` on, that this block of the cluster has: in shared memory, with 0 behind the
-    row's end, which comes after `end` of them. `width`: how many of them the block's threads take at a time."""
+    row's end, which comes after `end` of them; unless `even`, also in front of the row, where `first` is below 0.
+    `width`: how many of them the block's threads take at a time."""
 
     given: Any
     row: Any
@@ -89,14 +99,24 @@ class Part(NamedTuple):
     columns: int
     width: int
     exact: bool
+    even: bool = True
 
     @property
     def steps(self) -> int:
         return self.columns // self.width
 
     def inside(self, j: Any, x: Any, otherwise: float) -> Any:
-        """x, or the other number in columns behind the row's end."""
-        return x if self.exact else T.if_then_else(j < self.end, x, otherwise)
+        """x, or the other number in columns that are none of the row's."""
+        if self.exact:
+            return x
+        within = j < self.end if self.even else (self.first + j >= 0) & (j < self.end)
+        return T.if_then_else(within, x, otherwise)
+
+    @property
+    def count(self) -> Any:
+        """How many columns are the row's."""
+        end = T.min(T.max(self.end, 0), self.columns)
+        return end if self.even else end - T.max(-self.first, 0)
 
     def total(self, reduce: Any, element: Callable[[Any], Any]) -> Any:
         """element(j) of this block's columns, reduced."""
@@ -129,7 +149,7 @@ class Part(NamedTuple):
         return total[0]
 
 
-def over_parts(work, tensors, cluster, columns, threads, exact, resident, ahead):
+def over_parts(work, tensors, cluster, columns, threads, exact, resident, ahead, even):
     """A kernel's body: work(part, *others) for each row, in all blocks of a cluster, with the row's part of the first
     tensor and, in shared memory, of the others."""
     M, N = tensors[0].shape
@@ -140,12 +160,13 @@ def over_parts(work, tensors, cluster, columns, threads, exact, resident, ahead)
             T.annotate_min_blocks_per_sm(resident)
         in_order()
         rank, row = block % cluster, block // cluster
-        first = rank * columns
+        vector = VECTOR // tensors[0].dtype.bytes
+        first = rank * columns if even else rank * columns + row * N // vector * vector - row * N
         parts = [T.alloc_shared((columns,), tensor.dtype) for tensor in tensors]
         for tensor, shared in zip(tensors, parts, strict=True):
             T.copy(tensor[row, first], shared)
         width = threads * STEP // tensors[0].dtype.bytes
-        work(Part(parts[0], row, rank, first, N - first, cluster, columns, width, exact), *parts[1:])
+        work(Part(parts[0], row, rank, first, N - first, cluster, columns, width, exact, even), *parts[1:])
 
 
 def power(x, top, dtype):
@@ -181,6 +202,7 @@ def long_softmax(
     exact=False,
     resident=0,
     ahead=0,
+    even=True,
     log=False,
 ):
     """Y = softmax(X), or its logarithm."""
@@ -194,7 +216,7 @@ def long_softmax(
                 y = x - top - scale if log else power(x, top, X.dtype) * scale
                 Y[part.row, part.first + k * part.width + j] = y
 
-    over_parts(softmax, [X], cluster, columns, threads, exact, resident, ahead)
+    over_parts(softmax, [X], cluster, columns, threads, exact, resident, ahead, even)
 
 
 def write_loss(part, label, ignore_index, lse, Loss):
@@ -221,6 +243,7 @@ def long_cross_entropy(
     exact=False,
     resident=0,
     ahead=0,
+    even=True,
 ):
     """Lse = log(sum(exp(X))) of each row; Loss = Lse - X[Label], 0 where the label is `ignore_index`."""
 
@@ -228,11 +251,11 @@ def long_cross_entropy(
         label = Label[part.row]
         top, total = greatest_and_sum(part)
         lse = top + T.log(total)
-        if part.first == 0:
+        if part.rank == 0:
             Lse[part.row] = lse
         write_loss(part, label, ignore_index, lse, Loss)
 
-    over_parts(cross_entropy, [X], cluster, columns, threads, exact, resident, ahead)
+    over_parts(cross_entropy, [X], cluster, columns, threads, exact, resident, ahead, even)
 
 
 @kernel
@@ -248,6 +271,7 @@ def long_gradient(
     exact=False,
     resident=0,
     ahead=0,
+    even=True,
 ):
     """Loss as of `long_cross_entropy`; X gives way to its gradient, for DLoss of the loss."""
 
@@ -263,12 +287,12 @@ def long_gradient(
                 X[part.row, at] = T.if_then_else(label != ignore_index, slope, 0.0)
         write_loss(part, label, ignore_index, lse, Loss)
 
-    over_parts(gradient, [X], cluster, columns, threads, exact, resident, ahead)
+    over_parts(gradient, [X], cluster, columns, threads, exact, resident, ahead, even)
 
 
 def mean_and_scale(part, N, eps, centered):
     """The row's mean, 0 unless `centered`, and 1 / sqrt(the mean of the squares around it + eps)."""
-    count = T.cast(T.min(T.max(part.end, 0), part.columns), T.float32)
+    count = T.cast(part.count, T.float32)
     share = 1.0 / T.cast(N, T.float32)
     mean = 0.0
     if centered:
@@ -316,6 +340,7 @@ def long_norm(centered: bool, weight: bool, bias: bool, residual: bool) -> Kerne
         exact=False,
         resident=0,
         ahead=2,
+        even=True,
     ):
         def fetched(part, k):
             found = []
@@ -347,6 +372,6 @@ def long_norm(centered: bool, weight: bool, bias: bool, residual: bool) -> Kerne
                     y = y + T.cast(factors[-1][j], T.float32) if bias else y
                     Y[part.row, part.first + k * part.width + j] = y
 
-        over_parts(norm, [X, R] if residual else [X], cluster, columns, threads, exact, resident, ahead)
+        over_parts(norm, [X, R] if residual else [X], cluster, columns, threads, exact, resident, ahead, even)
 
     return long_norm

@@ -183,11 +183,11 @@ class Rows(NamedTuple):
         more blocks or no registers hold a row (benchmarks/results/memory_h200.md); None: piece by piece."""
         return (self.waiting_plan() if tensors == 1 else None) or self.plan(tensors) or self.long_plan(tensors)
 
-    def waiting_plan(self) -> LongPlan | None:
+    def waiting_plan(self, odd: bool = False) -> LongPlan | None:
         """As `long_plan`, for rows that are long enough to be better off in shared memory than in registers, and start
-        at 16 bytes; else None."""
+        at 16 bytes, unless those that do not (`odd`) are, too; else None."""
         bytes_ = self.n * self.dtype.bytes
-        return self.long_plan() if bytes_ >= STAGED and bytes_ % VECTOR == 0 else None
+        return self.long_plan() if bytes_ >= STAGED and (odd or bytes_ % VECTOR == 0) else None
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new array where the argument is."""

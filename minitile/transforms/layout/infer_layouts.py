@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from minitile.analysis.affine import Facts
 from minitile.analysis.masks import Masks
-from minitile.analysis.strides import row_alignment
+from minitile.analysis.strides import row_alignment, tile_alignment
 from minitile.backends.base import Rules
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, Location
@@ -375,14 +375,33 @@ class _Inference:
             return 1, None
         limit = max(1, 128 // op.mem.dtype.bits)
         limit = math.gcd(1 if isinstance(op, tile.AtomicRmw) else limit, value.shape[dim])
-        elements = limit if op.mask is None else self.masks.run(op.mask, dim, limit)
+        if isinstance(op, (tile.Load, tile.Store)) and op.shift is not None:
+            return self._rotated_width(op, limit), dim
+        tests = tensor and not isinstance(op, tile.AtomicRmw) and op.mem.dtype.kind != "bool"  # a run's ends (cut_runs)
+        elements = limit
+        if op.mask is not None and not (tests and self.masks.sides(op.mask, dim) is not None):
+            elements = self.masks.run(op.mask, dim, limit)
+        if isinstance(op, tile.Load) and self.masks.between(op):
+            return limit, dim
+        if tests and not any(map(is_tile, op.indices)):
+            starts = [self.facts.affine(v) for v in op.indices]
+            spans = [d for d, t in enumerate(op.dims) if t is not None and value.shape[t] > 1]
+            return math.gcd(elements, tile_alignment(self.facts, op.mem, starts, spans)), dim
         if not is_tile(op.indices[along]):
             elements = math.gcd(elements, self.facts.multiple(self.facts.affine(op.indices[along])))
         if tensor:
             elements = math.gcd(elements, row_alignment(self.facts, op.mem))
-            if elements > 1 and not self._inside(op, along, value.shape[dim]):
+            if elements > 1 and not tests and not self._inside(op, along, value.shape[dim]):
                 elements = math.gcd(elements, self.facts.multiple(self.facts.size(op.mem, along)))
         return elements, dim
+
+    def _rotated_width(self, op: tile.Load | tile.Store, limit: int) -> int:
+        """Of an access of a rotated tile: as its vectors lie, or those that they are put together of."""
+        if op.vector > 1:
+            return math.gcd(limit, op.vector)
+        index = op.indices[op.dims.index(op.along)]
+        aligned = math.gcd(limit, row_alignment(self.facts, op.mem), self.facts.multiple(self.facts.affine(index)))
+        return aligned if isinstance(op, tile.Load) and op.mask is None else 1
 
     def _inside(self, op: Access, along: int, extent: int) -> bool:
         """Whether a vector's last element is inside for sure where its first one is: no row ends before the tile."""

@@ -37,27 +37,36 @@ thread kernel @rows(%A: tensor<16x16xf32>, %B: tensor<16x16xf32>, %C: tensor<16x
   %12 = add %11, %5 : i64
   %13 = add %12, %8 : i64
   store_mem %13, predicate = %10, %a, %B, [0, 0] {space = "global", width = 4, address_of = (0, 0), offsets = (0, 512), predicate_of = (0, 1), extent = (16, 16)}
-  %14 = shr %tid, 4 : i32
-  %15 = and %tid, 15 : i32
-  %16 = cast %14 {to = i64} : i64
-  %17 = mul %16, 64:i64 : i64
-  %18 = add %3, %17 : i64
-  %19 = cast %15 {to = i64} : i64
-  %20 = mul %19, 4:i64 : i64
-  %21 = add %18, %20 : i64
-  %c = load_mem %21, %A {space = "global", dtype = f32, count = 8, address_of = (0 * 8,), offsets = (0, 128, .., 896)} : regs<8xf32>
+  %c = load_mem %9, %A {space = "global", dtype = f32, count = 8, width = 4, address_of = (0, 0), offsets = (0, 512)} : regs<8xf32>
   %exchange = alloc {type_ = shared<16xu8>, layout = shared<16xb8; 16:8>, bytes = 16} : shared<16xu8>
-  %22 = cmp %1, 0 {predicate = "eq"} : bool
-  %23 = buffer_address %exchange : i32
-  %24 = add %23, %0 : i32
-  %25 = cast %in {to = u8} : regs<2xu8>
-  store_mem %24, predicate = %22, %25, %exchange {space = "shared", address_of = (0, 0), offsets = (0, 8), predicate_of = (0, 0)}
-  %26 = add %23, %15 : i32
-  %27 = load_mem %26, %exchange {space = "shared", dtype = u8, count = 1, address_of = (0,), offsets = (0,)} : u8
-  %in_1 = cast %27 {to = bool} : bool
-  %columns = pick %in_1 {indices = (0 * 8,)} : regs<8xbool>
-  %28 = global_address %C : i64
-  %29 = add %28, %17 : i64
-  %30 = add %29, %20 : i64
-  store_mem %30, predicate = %columns, %c, %C, [0, 0] {space = "global", address_of = (0 * 8,), offsets = (0, 128, .., 896), predicate_of = (0, 1, .., 7), extent = (16, 16)}
+  %14 = cmp %1, 0 {predicate = "eq"} : bool
+  %15 = buffer_address %exchange : i32
+  %16 = add %15, %0 : i32
+  %17 = cast %in {to = u8} : regs<2xu8>
+  store_mem %16, predicate = %14, %17, %exchange {space = "shared", address_of = (0, 0), offsets = (0, 8), predicate_of = (0, 0)}
+  %18 = add %15, %2 : i32
+  %19 = load_mem %18, %exchange {space = "shared", dtype = u8, count = 4, width = 4, address_of = (0,), offsets = (0,)} : regs<4xu8>
+  %in_1 = cast %19 {to = bool} : regs<4xbool>
+  %columns = pick %in_1 {indices = (0, 1, 2, 3, 0, 1, 2, 3)} : regs<8xbool>
+  %20 = pick %columns {indices = (0, 4)} : regs<2xbool>
+  %21 = pick %columns {indices = (3, 7)} : regs<2xbool>
+  %22 = and %20, %21 : regs<2xbool>
+  %23 = or %20, %21 : regs<2xbool>
+  %24 = not %22 : regs<2xbool>
+  %25 = and %23, %24 : regs<2xbool>
+  %26 = global_address %C : i64
+  %27 = add %26, %5 : i64
+  %28 = add %27, %8 : i64
+  store_mem %28, predicate = %22, %c, %C, [0, 0] {space = "global", width = 4, address_of = (0, 0), offsets = (0, 512), predicate_of = (0, 1), extent = (16, 16)}
+  %29 = pick %25 {indices = (0,)} : bool
+  %30 = pick %25 {indices = (1,)} : bool
+  %31 = or %29, %30 : bool
+  if %31 then {
+    %32 = pick %25 {indices = (0, 0, 0, 0, 1, 1, 1, 1)} : regs<8xbool>
+    %33 = and %32, %columns : regs<8xbool>
+    store_mem %28, predicate = %33, %c, %C, [0, 0] {space = "global", address_of = (0 * 8,), offsets = (0, 4, 8, 12, 512, 516, 520, 524), predicate_of = (0, 1, .., 7), extent = (16, 16)}
+    yield
+  } orelse {
+    yield
+  }
 }

@@ -63,3 +63,15 @@ def test_vectors_suit_the_loop():
     text = kernel.compile(x, x, w, x, x, parts, x, 1e-6, target="sm_90a", **constants).asm["ptx"]
     assert count(text, r"st\.global\.v4\.b32") == 2
     assert count(text, r"\.v2\.b32") == 0
+
+
+def test_rows_that_begin_anywhere_are_wide():
+    """As many wide accesses as of even rows, and one vector by elements for each tensor; nothing is spilled."""
+    for n in (1001, 2047, 8191):
+        x = matrix(n)
+        kernel = softmax_rows.compile(x, x, target="sm_90a", **row_plan(n, bfloat16).constants(n))
+        text = kernel.asm["ptx"]
+        assert count(text, r"ld\.global\.v4") == count(text, r"st\.global\.v4") == 4
+        assert count(text, r"ld\.global\.b16") == count(text, r"st\.global\.b16") == 8
+        assert len(text.splitlines()) < 800
+        assert kernel.spills == 0

@@ -59,30 +59,35 @@ class LongPlan(NamedTuple):
 
 
 @lru_cache
-def long_plan(n: int, dtype: DType, tensors: int = 1, clusters: tuple[int, ...] = CLUSTERS) -> LongPlan | None:
+def long_plan(
+    n: int, dtype: DType, tensors: int = 1, clusters: tuple[int, ...] = CLUSTERS, factors: int = 0
+) -> LongPlan | None:
     """The plan for rows of n elements, of so many tensors at a time, in one of these clusters; None where none of them
-    holds a row."""
-    vector = VECTOR // dtype.bytes
-    even = n % vector == 0
+    holds a row. With two `factors`, a weight and a bias, a thread of a block alone has more of the row: what waits of
+    them takes registers, and so many blocks would not have room."""
     for cluster in clusters:
-        share = math.ceil((n if even else n + vector - 1) / cluster)
+        share = math.ceil(n / cluster)
         if share * dtype.bytes * tensors <= (WHOLE if cluster == 1 else PART if cluster < clusters[-1] else MOST_PART):
             bytes_ = share * dtype.bytes
-            wish = MANY if bytes_ > LARGE[cluster > 1] else min(FEW, math.ceil(bytes_ / (2 * STEP * WARP)) * WARP)
-            threads = dividing(bytes_, wish) if share * cluster == n else wish
-            width = threads * STEP // dtype.bytes  # what they take at a time
-            columns = math.ceil(share / width) * width
+            if factors > 1 and cluster == 1:
+                threads = max(2 * WARP, min(MANY, math.ceil(bytes_ / (4 * STEP * WARP)) * WARP))
+            else:
+                wish = MANY if bytes_ > LARGE[cluster > 1] else min(FEW, math.ceil(bytes_ / (2 * STEP * WARP)) * WARP)
+                threads = dividing(bytes_, wish)
+            columns = math.ceil(bytes_ / (threads * STEP)) * threads * STEP // dtype.bytes
             fit = SHARED // (columns * dtype.bytes * tensors + BLOCK_SHARED)
-            resident = max(1, min(fit, (BUSY if even else BUSY_ODD) // threads))
-            return LongPlan(cluster, columns, threads, columns * cluster == n, resident, even=even)
+            return LongPlan(cluster, columns, threads, columns * cluster == n, max(1, min(fit, BUSY // threads)))
     return None
 
 
 def dividing(bytes_: int, wish: int) -> int:
-    """So many threads that their steps make up the part, the nearest to a wish by a factor of at most 3; else the
-    wish."""
-    found = [t for t in range(WARP, MANY + 1, WARP) if bytes_ % (t * STEP) == 0 and wish <= 3 * t <= 9 * wish]
-    return min(found, key=lambda t: (abs(math.log2(t / wish)), -t), default=wish)
+    """So many threads, up to three times a wish or a third of it, whose steps reach the least behind a part's end; of
+    several the nearest to the wish."""
+
+    def cost(threads: int) -> tuple[int, float]:
+        return math.ceil(bytes_ / (threads * STEP)) * threads, abs(math.log2(threads / wish))
+
+    return min((t for t in range(WARP, MANY + 1, WARP) if wish <= 3 * t <= 9 * wish), key=cost)
 
 
 class Part(NamedTuple):

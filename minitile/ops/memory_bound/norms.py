@@ -108,7 +108,7 @@ def _norm(
         r = rows.like("residual", residual)
         total, z = rows.result(None)
     tensors = 1 if residual is None else 2
-    plan = plan or rows.choose(tensors)
+    plan = plan or rows.choose(tensors, (weight is not None) + (bias is not None))
     has = (weight is not None, bias is not None, residual is not None)
     if rows.m * n and isinstance(plan, LongPlan):
         long_norm(centered, *has)(x, r, w, b, y, z, eps, **plan._asdict())

@@ -28,6 +28,7 @@ WARPS = 4  # of a block, where rows do not need more
 STAGED = 4096  # bytes of a row from which one waits in shared memory
 HELD = 32  # elements of a row that a thread has
 SHORT, LONG = 2048, 16384  # elements of a row: above, registers hold several blocks' rows, one block's row
+PAIRED = 1280  # elements of a row up to which a warp has two of them, where there is a weight and a bias
 MOST_STAGES = 3
 BUSY = 512  # threads of a multiprocessor that hide each other's latencies
 BESIDE_ROW = 32  # registers of a thread beside its elements of a row
@@ -117,9 +118,10 @@ def in_shared(n: int, dtype: DType, held: int, tensors: int, live: tuple[int, in
     return plan._replace(stages=stages, blocks=beside * room.multiprocessors)
 
 
-def row_plan(n: int, dtype: DType, tensors: int = 1, room: Room = H200) -> RowPlan | None:
-    """The first of `row_plans`, if any."""
-    return next(iter(row_plans(n, dtype, tensors, room)), None)
+def row_plan(n: int, dtype: DType, tensors: int = 1, room: Room = H200, factors: int = 0) -> RowPlan | None:
+    """The first of `row_plans`, if any; with a weight and a bias, the one by which a thread's serve two short rows."""
+    plans = row_plans(n, dtype, tensors, room)
+    return next(iter(plans[1:] if factors > 1 and n <= PAIRED else plans), None)
 
 
 def over_rows(work, tensors, rows, columns, threads, exact, stages, blocks):
@@ -164,30 +166,35 @@ class Rows(NamedTuple):
         target = target_at(self.info.device_kind, self.info.device_index)
         return Room(hardware(self.info)[0].multiprocessors, target.max_shared, target.lanes)
 
-    def plan(self, tensors: int = 1) -> RowPlan | None:
+    def plan(self, tensors: int = 1, factors: int = 0) -> RowPlan | None:
         """How a kernel goes over these rows, of so many tensors at a time; None: it has to take them piece by piece."""
         odd = self.n * self.dtype.bytes % VECTOR  # such rows cannot be copied to shared memory in 16 bytes
-        return row_plan(self.n, self.dtype, tensors, self.room._replace(shared=0) if odd else self.room)
+        return row_plan(self.n, self.dtype, tensors, self.room._replace(shared=0) if odd else self.room, factors)
 
     def pair_plan(self) -> RowPlan | None:
         """As `plan`, for two tensors that stay at hand, by persistent blocks."""
         return pair_plan(self.n, self.dtype, self.room)
 
-    def long_plan(self, tensors: int = 1) -> LongPlan | None:
+    def long_plan(self, tensors: int = 1, factors: int = 0) -> LongPlan | None:
         """How a cluster's blocks share these rows; None where there are no clusters, or none holds a row."""
         target = target_at(self.info.device_kind, self.info.device_index)
-        return long_plan(self.n, self.dtype, tensors) if target.has("cluster") else None
+        return long_plan(self.n, self.dtype, tensors, factors=factors) if target.has("cluster") else None
 
-    def choose(self, tensors: int = 1) -> RowPlan | LongPlan | None:
-        """The plan of a kernel that reads rows once: by registers, or from shared memory where that leaves room for
-        more blocks or no registers hold a row (benchmarks/results/memory_h200.md); None: piece by piece."""
-        return (self.waiting_plan() if tensors == 1 else None) or self.plan(tensors) or self.long_plan(tensors)
+    def choose(self, tensors: int = 1, factors: int = 0) -> RowPlan | LongPlan | None:
+        """The plan of a kernel that reads rows once, and besides `factors` numbers for each column: by registers, or
+        from shared memory where that leaves room for more blocks or no registers hold a row
+        (benchmarks/results/memory_h200.md); None: piece by piece."""
+        return (
+            (self.waiting_plan(factors=factors) if tensors == 1 else None)
+            or self.plan(tensors, factors)
+            or self.long_plan(tensors, factors)
+        )
 
-    def waiting_plan(self, odd: bool = False) -> LongPlan | None:
+    def waiting_plan(self, odd: bool = False, factors: int = 0) -> LongPlan | None:
         """As `long_plan`, for rows that are long enough to be better off in shared memory than in registers, and start
         at 16 bytes, unless those that do not (`odd`) are, too; else None."""
         bytes_ = self.n * self.dtype.bytes
-        return self.long_plan() if bytes_ >= STAGED and (odd or bytes_ % VECTOR == 0) else None
+        return self.long_plan(factors=factors) if bytes_ >= STAGED and (odd or bytes_ % VECTOR == 0) else None
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new array where the argument is."""

@@ -7,7 +7,7 @@ import pytest
 
 import minitile as mt
 from minitile.ops import transpose
-from minitile.ops.memory_bound.transpose import TransposePlan, transpose_plan, transpose_registers
+from minitile.ops.memory_bound.transpose import TransposePlan, transpose_plan, transpose_registers, transpose_shared
 from tests.ops.memory_bound.frames import bf16, f32, given
 
 DTYPES = [np.int8, np.int16, bf16, f32, np.int64]
@@ -73,11 +73,21 @@ def test_multiples_of_a_vector_stay_in_registers():
     assert not transpose_plan(4, 6, 4).registers
 
 
+def test_large_matrices_of_two_bytes_are_turned_in_shared_memory():
+    """By vectors to and from global memory."""
+    plan = transpose_plan(4096, 4096, 2)
+    assert not plan.registers
+    made = transpose_shared.compile(*[mt.spec((1, 4096, 4096), "bfloat16")] * 2, target="sm_90a", **plan.constants)
+    for kind in ("ld", "st"):
+        assert {w for w in made.asm["ptx"].split() if w.startswith(f"{kind}.global")} == {f"{kind}.global.v4.b32"}
+    assert not made.spills
+
+
 def test_registers_hold_squares():
     """As the file says: vectors of 16 bytes both ways, no shared memory, no barriers."""
     for size, dtype in ((1, "int8"), (2, "bfloat16"), (4, "float32"), (8, "int64")):
         specs = [mt.spec((1, 512, 512), dtype)] * 2
-        made = transpose_registers.compile(*specs, target="sm_90a", **transpose_plan(512, 512, size).constants)
+        made = transpose_registers.compile(*specs, target="sm_90a", **transpose_plan(64, 512, size).constants)
         text = made.asm["ptx"]
         assert "bar.sync" not in text
         assert "shared" not in text

@@ -16,6 +16,9 @@ from tests.sweeps import thin_out
 if os.environ.get("MINITILE_GPU") != "1":
     os.environ.setdefault("MINITILE_STRICT", "1")
 
+# On a GPU JAX takes three quarters of the memory as soon as it is there, of which other processes' tests need some.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
 # Between passes every definition dominates its uses, in whatever the tests compile.
 os.environ.setdefault("MINITILE_VERIFY", "scopes")
 

@@ -71,7 +71,7 @@ def _skip() -> None:
 
     if not _skipped:
         _skipped.append(Kernel.__call__.__code__)
-        frames: Any = getattr(getattr(sys.modules["torch"]._C, "_dynamo", None), "eval_frame", None)
+        frames: Any = getattr(getattr(getattr(sys.modules["torch"], "_C", None), "_dynamo", None), "eval_frame", None)
         if hasattr(frames, "set_code_exec_strategy"):  # torch 2.6
             whole = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
             frames.set_code_exec_strategy(_skipped[0], whole)

@@ -102,8 +102,10 @@ def load_rotated(low: Lowering, op: tile.Load) -> Value:
 def load_between(low: Lowering, op: tile.Load) -> Value | None:
     """A load of rows that begin at multiples of the vector from an index that may not be one: each run out of the two
     vectors that it lies in. None for other loads."""
+    if not isinstance(op.result.type, TileType) or not low.masks.between(op):
+        return None
     along = contiguous_dim(op.mem)
-    if not isinstance(op.result.type, TileType) or along is None or not low.masks.between(op):
+    if along is None:
         return None
     layout = in_memory(layout_of(op.result), op.dims)
     width = layout.vector_width(along, max(1, 16 // op.mem.dtype.bytes))

@@ -169,7 +169,9 @@ class Rows(NamedTuple):
     def plan(self, tensors: int = 1, factors: int = 0) -> RowPlan | None:
         """How a kernel goes over these rows, of so many tensors at a time; None: it has to take them piece by piece."""
         odd = self.n * self.dtype.bytes % VECTOR  # such rows cannot be copied to shared memory in 16 bytes
-        return row_plan(self.n, self.dtype, tensors, self.room._replace(shared=0) if odd else self.room, factors)
+        return row_plan(
+            self.n, self.dtype, tensors, self.room._replace(shared=0) if odd else self.room, 0 if odd else factors
+        )
 
     def pair_plan(self) -> RowPlan | None:
         """As `plan`, for two tensors that stay at hand, by persistent blocks."""

@@ -2,8 +2,7 @@
 
 Each block adds rows: it has a strip of columns and every so-many-th group of rows; a thread keeps sums of a vector's
 columns and has the vectors of `ahead` rows on their way. What a strip's blocks have left is added up, in the order of
-the blocks, by the one of them that ends last, which a counter tells (`sums_at_once`). Where there are many of them, or
-no counters, a second launch adds it (`partial_sums`); it is set up while the first one runs.
+the blocks, by a second launch, which is set up while the first one runs.
 """
 
 from __future__ import annotations
@@ -15,11 +14,9 @@ from typing import Any, NamedTuple
 import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
-from minitile.ir.types import f32, i32
-from minitile.ops.memory_bound.arguments import VECTOR, Argument, argument, multiprocessors, refused, sized
+from minitile.ir.types import f32
+from minitile.ops.memory_bound.arguments import VECTOR, argument, multiprocessors, refused, sized
 from minitile.ops.memory_bound.launches import in_order, room_for
-from minitile.runtime.arrays import read
-from minitile.runtime.counters import COUNTERS, counters_for
 
 
 def strip_sums(X, bx, p, P, rows, columns, ahead):
@@ -61,39 +58,6 @@ def partial_sums(
             S[p, bx * columns + j] = column_of(shared, rows, j)
 
 
-@kernel
-def sums_at_once(
-    X: T.Tensor(("M", "N"), None),
-    parts: T.Tensor(("P", "N"), T.float32),
-    done: T.Tensor(("C",), T.int32),
-    S: T.Tensor(("N",), T.float32),
-    rows=8,
-    columns=256,
-    ahead=8,
-    threads=256,
-    split=8,
-):
-    """The block of a strip that ends last adds up what all `split` of them have left, in their order. `done`: as many
-    zeros as there are strips, which it leaves there."""
-    with T.Kernel(T.ceildiv(X.shape[1], columns), split, threads=threads) as (bx, p):
-        room_for(BESIDE * THREADS // threads)
-        in_order()
-        count = T.alloc_shared((1,), T.int32)
-        shared = strip_sums(X, bx, p, split, rows, columns, ahead)
-        for j in T.Parallel(columns):
-            parts[p, bx * columns + j] = column_of(shared, rows, j)
-        T.sync_threads()
-        if T.get_thread_binding() == 0:
-            T.fence("gpu")
-            count[0] = T.atomic_add(done[bx], 1, return_prev=True)
-            T.fence("gpu")
-        if count[0] == split - 1:
-            for j in T.Parallel(columns):
-                S[bx * columns + j] = column_of(parts, split, bx * columns + j)
-            if T.get_thread_binding() == 0:
-                done[bx] = 0
-
-
 class SumPlan(NamedTuple):
     """`parts` blocks share a strip of columns; `fold` rows count as one of so many times the columns.
 
@@ -116,7 +80,6 @@ class SumPlan(NamedTuple):
 BESIDE = 2  # blocks of THREADS that a multiprocessor has at once
 AHEAD = 8
 THREADS = 256
-AT_ONCE = 32  # parts that one block may add up
 
 
 @lru_cache
@@ -170,18 +133,8 @@ def column_sums(x: Any, *, out: Any = None, plan: SumPlan | None = None) -> Any:
     plan = plan or sum_plan(m, n, x.dtype.bytes, x.contiguous, multiprocessors(x))
     rows = plan.parts * plan.fold
     parts = sums.reshape(1, n) if rows == 1 else x.empty((rows, n), f32)
-    if plan.fold == 1 < rows <= AT_ONCE and (done := counters(x, math.ceil(n / plan.columns))) is not None:
-        sums_at_once(x.view(m, n), parts, done, sums, split=rows, **plan.constants)
-        return sums
     folded = x.view(m // plan.fold, plan.fold * n), parts.reshape(plan.parts, plan.fold * n)
     partial_sums(*folded, **plan.constants)
     if rows > 1:
         partial_sums(parts, sums.reshape(1, n), **last_plan(rows).constants)
     return sums
-
-
-def counters(x: Argument, count: int) -> Any:
-    """At least so many zeros for a kernel that leaves them so; None where there are none."""
-    if x.device[0] == "cpu":
-        return x.zeros((count,), i32)
-    return counters_for(read(x.given)[3]) if count <= COUNTERS else None

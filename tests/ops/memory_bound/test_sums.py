@@ -8,8 +8,7 @@ import pytest
 import minitile as mt
 from minitile.language.math import dtype_of_name
 from minitile.ops import column_sums
-from minitile.ops.memory_bound import sums
-from minitile.ops.memory_bound.sums import SumPlan, last_plan, sum_plan, sums_at_once
+from minitile.ops.memory_bound.sums import SumPlan, last_plan, partial_sums, sum_plan
 from tests.ops.memory_bound.frames import bf16, exact, f16, f32, given, random
 
 
@@ -72,43 +71,14 @@ def test_parts_share_the_rows():
     assert sum_plan(8191, 8191, 2).fold == 1
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942", "gfx950"])
-def test_who_ends_last_adds_up(target):
-    """In any order of the blocks, the same bits; the counters are zeros again."""
-    pytest.importorskip("llvmlite") if target.startswith("gfx") else None
-    x, n = random(7, 67, 100, dtype=f32), 100
-    parts, done, y = np.zeros((3, n), f32), np.zeros(2, np.int32), np.zeros(n, f32)
-    constants = {"rows": 2, "columns": 64, "ahead": 2, "threads": 64, "split": 3}
-    compiled = sums_at_once.compile(x, parts, done, y, target=target, **constants)
-    results = []
-    for schedule, seed in (("lazy", 0), ("random", 1), ("random", 2), ("eager", 0)):
-        y[...] = parts[...] = np.nan
-        compiled.simulate(x, parts, done, y, schedule=schedule, seed=seed)
-        assert not done.any()
-        results.append(y.copy())
-    np.testing.assert_allclose(results[0], x.astype(float).sum(0), rtol=1e-5, atol=1e-5)
-    for y in results[1:]:
-        np.testing.assert_array_equal(y.view(np.int32), results[0].view(np.int32))
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize("n", [8191, 8192])
 def test_registers_do_for_two_blocks(n, dtype):
-    x, parts, done, y = (
-        mt.spec(shape, kind)
-        for shape, kind in (((8192, n), dtype), ((8, n), "float32"), ((1024,), "int32"), ((n,), "float32"))
-    )
+    x, parts = mt.spec((8192, n), dtype), mt.spec((8, n), "float32")
     plan = sum_plan(8192, n, dtype_of_name({"bfloat16": "bf16", "float32": "f32"}[dtype]).bytes, n == 8192)
-    compiled = sums_at_once.compile(x, parts, done, y, target="sm_90a", split=plan.parts, **plan.constants)
+    compiled = partial_sums.compile(x, parts, target="sm_90a", **plan.constants)
     assert compiled.spills == 0
     assert compiled.registers <= 128
-
-
-def test_without_counters(monkeypatch):
-    """Two launches."""
-    monkeypatch.setattr(sums, "counters", lambda x, count: None)
-    monkeypatch.setattr(sums, "sums_at_once", None)
-    check(random(2, 150, 136, dtype=bf16), plan=SumPlan(2, 64, 1, 64, 3))
 
 
 def test_same_bits_again():

@@ -73,7 +73,7 @@ class RotatedIota(Op, name="rotated_iota", stage="tile", pure=True):
 
 
 class Interleave(Op, name="interleave", stage="tile", pure=True):
-    """Tiles of one shape in turns along `dim`: element n is element n // count of part n % count."""
+    """Tiles of one shape, interleaved along `dim`: element n is element n // count of part n % count."""
 
     parts: tuple[Value, ...] = operands()
     dim: int = attr()

@@ -97,8 +97,8 @@ class _Pairs:
             block.ops.append(op)
 
     def _wanted(self, block: Block) -> set[Op]:
-        """The loads that may read the other parts, too: of memory that nobody writes, and where the program reads all
-        of them."""
+        """The loads that may read the other parts, too: of memory that the kernel does not write, or that it reads all
+        parts of."""
         found: set[Op] = set()
         open_: dict[object, dict[int, tile.Load]] = {}
         for op in block.ops:

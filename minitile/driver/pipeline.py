@@ -59,6 +59,7 @@ from minitile.transforms.tile.chunk_epilogue import chunk_epilogue
 from minitile.transforms.tile.detect_multibuffers import detect_multibuffers
 from minitile.transforms.tile.expand_reducers import expand_reducers
 from minitile.transforms.tile.hoist_loads import hoist_loads
+from minitile.transforms.tile.interleave_accesses import interleave_accesses
 from minitile.transforms.tile.join_accesses import join_accesses
 from minitile.transforms.tile.mem2reg import mem2reg
 from minitile.transforms.tile.peel_remainder import peel_remainder
@@ -101,6 +102,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("version_masks", version_masks),
     ("simplify", simplify),
     ("accumulator_init", accumulator_init),
+    ("interleave_accesses", interleave_accesses),
     ("align_rows", align_rows),
     ("infer_layouts", infer_layouts),
     ("join_accesses", join_accesses),
@@ -143,6 +145,7 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
 OPTIONAL = frozenset(
     {
         "align_rows",
+        "interleave_accesses",
         "simplify",
         "cdna4_half_tiles",
         "cdna4_interleave",

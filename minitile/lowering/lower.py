@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, thread, tile
+from minitile.ir.ops.views import Interleave
 from minitile.ir.types import BOOL, TileType
 from minitile.layout import Layout
 from minitile.lowering.context import Lowering, Rule, layout_of
@@ -126,6 +127,17 @@ def _repeat(low: Lowering, op: tile.Repeat) -> Value:
     return low.pick(low.get(op.a), [where[(*at[: op.dim], at[op.dim] // op.times, *at[op.dim + 1 :])] for at in out])
 
 
+def _interleave(low: Lowering, op: Interleave) -> Value:
+    """Registers of the same threads."""
+    count, each = len(op.parts), layout_of(op.parts[0])
+    where = {at: reg for reg, at in enumerate(each.register_offsets())}
+    order = []
+    for at in layout_of(op.result).register_offsets():
+        narrow = (*at[: op.dim], at[op.dim] // count, *at[op.dim + 1 :])
+        order.append(at[op.dim] % count * each.num_regs + where[narrow])
+    return low.pick(low.concat([low.get(part) for part in op.parts]), order)
+
+
 def _insert(low: Lowering, op: tile.Insert) -> Value:
     layout = layout_of(op.result)
     hit: Value | None = None
@@ -231,6 +243,7 @@ RULES: dict[type[Op], Rule] = {
     tile.InterleavedSlice: _interleaved_slice,
     tile.Repeat: _repeat,
     tile.Insert: _insert,
+    Interleave: _interleave,
     tile.SyncThreads: _sync,
     tile.ThreadIndex: _thread_index,
     tile.Print: _print,

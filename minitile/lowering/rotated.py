@@ -16,15 +16,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from minitile.analysis.affine import Affine
 from minitile.ir.core import Value
 from minitile.ir.ops import arith, thread, tile
 from minitile.ir.ops.views import RotatedIota
-from minitile.ir.types import TileType, bool_, i32, i64
+from minitile.ir.types import DType, TileType, bool_, i32, i64
 from minitile.layout import Layout
 from minitile.layout.access import vector_runs
-from minitile.lowering.accesses import Addresses, Coord, GuardBuilder, Guards, Place, index_dtype
+from minitile.lowering.accesses import Addresses, Coord, GuardBuilder, Guards, Place, index_dtype, may_wrap
 from minitile.lowering.context import Lowering, layout_of
-from minitile.lowering.cut_runs import MOST_RUNS, Cut, Ends, any_of, short
+from minitile.lowering.cut_runs import FAR, MOST_RUNS, Cut, Ends, any_of, short
 from minitile.lowering.memory import (
     Plan,
     access_width,
@@ -171,12 +172,21 @@ def _rows(low: Lowering, op: Row, subject: Value, writes: bool, width: int) -> _
     limit = None
     if not low.facts.less(place.start + place.reach, size):
         dtype = index_dtype(low, place.start, size)
-        limit = b.sub(low.emit(size, dtype), low.emit(place.start, dtype))
+        limit = b.sub(low.emit(size, dtype), _start(low, place, size, dtype))
         limit = limit if place.thread is None else b.sub(limit, b.cast(place.thread, dtype))
     shifts = [b.constant(0)] * len(runs)
     if op.shift is not None:
         shifts = _shifts(low, op.shift, layout_of(subject), op.along, [run[0] for run, _ in runs])
     return _Rows(low, op, where, fast, layout.shape[fast], width, runs, shifts, outer, limit)
+
+
+def _start(low: Lowering, place: Place, size: Affine, dtype: DType) -> Value:
+    """The index that a tile starts at; one from which a shift leads to no element, where sums with the own may wrap."""
+    b, at = low.b, low.emit(place.start, dtype)
+    if dtype is not i32 or not may_wrap(low, place.start):
+        return at
+    at = b.min(at, low.emit(size + MOST_SHIFT))
+    return at if low.facts.nonnegative(place.start) else b.max(at, -FAR)
 
 
 def _shifts(low: Lowering, shift: Value, layout: Layout, along: int, registers: Sequence[int]) -> list[Value]:
@@ -311,12 +321,17 @@ def _load_vectors(rows: _Rows, back: list[Value]) -> Value:
     low, op, b, width = rows.low, rows.op, rows.low.b, rows.width
     plain = _addresses(rows, back)
     numbers: dict[Value, int] = {}
+    begin: Value | None = None  # the thread's own index, where that may be below 0
+    where, size = rows.where[rows.fast], low.facts.size(op.mem, rows.fast)
+    if op.shift is None and not low.facts.nonnegative(where.start):
+        dtype = index_dtype(low, where.start, size)
+        begin = b.add(_start(low, where, size, dtype), b.cast(rows.thread, dtype))
     values: list[Value] = []
     index, whole, cut, limits = [], [], [], []
     for n, ((_, at), by, outer) in enumerate(zip(rows.runs, back, rows.outer, strict=True)):
         place, address = at[rows.fast], low.pick(plain.value, (plain.index[n],))
-        if rows.op.shift is None and not low.facts.nonnegative(rows.where[rows.fast].start):
-            first = b.sub(b.add(low.get(op.indices[rows.fast]), b.cast(rows.thread, op.indices[rows.fast].dtype)), by)
+        if begin is not None:
+            first = b.sub(begin, b.cast(by, begin.dtype))
             outer = b.and_(outer, b.value(arith.Cmp(b.constant(-place, first.dtype), first, "le")))
         elif rows.op.shift is not None and place < MOST_SHIFT:
             before = rows.before(place, by)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from minitile.ir.core import Op, Value, attr, operand
+from minitile.ir.core import Op, Value, attr, operand, operands
 from minitile.ir.ops.checks import require, require_dim, require_shift
-from minitile.ir.relations import Quotient, Relation, Reshaped
+from minitile.ir.relations import Quotient, Relation, Repeated, Reshaped
 from minitile.ir.types import BufferType, DType, TileType, Type, i32
 
 
@@ -70,3 +70,22 @@ class RotatedIota(Op, name="rotated_iota", stage="tile", pure=True):
     def verify(self) -> None:
         require_dim(self.dim, len(self.shape))
         require_shift(self.shift, self.shape, self.dim)
+
+
+class Interleave(Op, name="interleave", stage="tile", pure=True):
+    """Tiles of one shape, interleaved along `dim`: element n is element n // count of part n % count."""
+
+    parts: tuple[Value, ...] = operands()
+    dim: int = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        s = self.parts[0].shape
+        wide = (*s[: self.dim], s[self.dim] * len(self.parts), *s[self.dim + 1 :])
+        return (TileType(wide, self.parts[0].dtype),)
+
+    def relations(self) -> list[Relation]:
+        return [Repeated(part, self.dim, len(self.parts), self.result) for part in self.parts]
+
+    def verify(self) -> None:
+        require_dim(self.dim, len(self.parts[0].shape))
+        require(len({part.type for part in self.parts}) == 1, "the parts are of different types")

@@ -464,8 +464,8 @@ class Facts:
         found = Bounds([(1, Affine(0))]) if positive else Bounds()
         if d is not None:
             low, high = self._division(op.a, d)
+            found.upper += [(d, high), *((1, Affine(n // d)) for n in self.interval(a)[1:] if n and not (n + 1) % d)]
             found.lower.append((d, low))
-            found.upper.append((d, high))
             return found
         if isinstance(op, arith.Shr) or not self.nonnegative(self.affine(op.b)):
             return found

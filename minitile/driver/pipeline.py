@@ -60,6 +60,7 @@ from minitile.transforms.tile.expand_reducers import expand_reducers
 from minitile.transforms.tile.hoist_loads import hoist_loads
 from minitile.transforms.tile.join_accesses import join_accesses
 from minitile.transforms.tile.mem2reg import mem2reg
+from minitile.transforms.tile.peel_remainder import peel_remainder
 from minitile.transforms.tile.tile_vectorize import tile_vectorize
 from minitile.transforms.tile.unroll_local_arrays import unroll_local_arrays
 from minitile.transforms.warp_specialize.partition_warpgroups import partition_warpgroups
@@ -101,6 +102,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("accumulator_init", accumulator_init),
     ("infer_layouts", infer_layouts),
     ("join_accesses", join_accesses),
+    ("peel_remainder", peel_remainder),
 ]
 
 THREAD_PASSES: list[tuple[str, Pass]] = [
@@ -157,6 +159,7 @@ OPTIONAL = frozenset(
         "unroll",
         "unroll_local_arrays",
         "join_accesses",
+        "peel_remainder",
         "pack_scalars",
         "strength_reduction",
         "version_masks",

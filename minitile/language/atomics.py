@@ -129,7 +129,7 @@ atomic_xor = _atomic("xor", "dst ^ value")
 atomic_exch = _atomic("exch", "value")
 
 
-def _vector(count: int, hint: str, example: str) -> Callable[..., None]:
+def _vector(count: int) -> Callable[..., None]:
     @regions("dst", "value")
     def function(dst: Any, value: Any, return_prev: bool = False) -> None:
         _add_run(dst, value, count, f"T.{function.__name__}", return_prev)
@@ -137,8 +137,7 @@ def _vector(count: int, hint: str, example: str) -> Callable[..., None]:
     function.__name__ = function.__qualname__ = f"atomic_addx{count}"
     function.__doc__ = f"""Adds {count} neighbours to {count} others, each atomic by itself: relaxed, for the whole GPU.
 
-In code of single threads it is one instruction where the target has it and the place is aligned for sure:
-{hint}.
+In code of single threads it is one instruction where the target has it for the dtype and the place is aligned for sure.
 Elsewhere, and in T.Parallel, it is {count} of T.atomic_add.
 
 Args:
@@ -153,7 +152,7 @@ Raises:
 
 Example:
     ```py
-{example}
+    T.atomic_addx{count}(V[tx], V[tx + 128])
     ```
 """
     return function
@@ -169,16 +168,8 @@ def _add_run(dst: Any, value: Any, count: int, what: str, return_prev: bool) -> 
         _emit_atomic("add", target.memory.region(place), Expr(load_of_run(source, n)), what, False)
 
 
-atomic_addx2 = _vector(
-    2,
-    "of float16 everywhere, of bfloat16 on sm_90a and AMD, of float32 in tensors on sm_90a",
-    "    T.atomic_addx2(V[tx], V[tx + 128])",
-)
-atomic_addx4 = _vector(
-    4,
-    "of float32 in tensors on sm_90a; float16 and bfloat16 there too, elsewhere in pairs as T.atomic_addx2",
-    "    T.atomic_addx4(V[tx], V[tx + 128])",
-)
+atomic_addx2 = _vector(2)
+atomic_addx4 = _vector(4)
 
 
 @regions("src")

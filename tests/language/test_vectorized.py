@@ -3,6 +3,8 @@ for races, beside NumPy; how many accesses of which width they make, and that no
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -101,20 +103,23 @@ def check_gemv(target, dtype, n, k):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8"])
 def test_gemv(target, dtype):
-    """One access of 16 bytes for each of the two arrays, both in registers."""
+    """One access of 16 bytes for each of the two arrays, both in registers, and the same of the rows' remainders: only
+    those ask for bounds."""
     compiled = check_gemv(target, dtype, 8, 1024)
-    assert count(compiled, "load", 16) == 2
+    assert count(compiled, "load", 16) == 4
+    assert target not in NVIDIA or len(re.findall(r"@%p\d+ ld\.global", text(compiled))) == 2
     assert count(compiled, "load", 8) == count(compiled, "load", 4) == 0
     assert in_registers(compiled)
 
 
 @pytest.mark.parametrize(("n", "k"), [(5, 1000), (1, 17), (3, 1), (2, 0), (7, 1021), (4, 300)])
 def test_sizes(target, n, k):
-    """Rows at multiples of 16, 8 and 2 bytes, shorter than a warp's accesses, and none."""
+    """Rows at multiples of 16, 8 and 2 bytes, shorter than a warp's accesses, and none. Whole pieces of the vector are
+    aligned whatever the rows are."""
     compiled = check_gemv(target, "float16", n, k)
-    assert count(compiled, "load", 16) == (2 if k in (1000, 0) else 0)
-    if k == 300:
-        assert count(compiled, "load", 8) == 4
+    if target in NVIDIA:  # LLVM joins what is not aligned, too
+        assert count(compiled, "load", 16) == (4 if k in (1000, 0) else 1)
+        assert count(compiled, "load", 8) == (6 if k == 300 else 0)
     assert in_registers(compiled)
 
 

@@ -6,6 +6,8 @@ what their accesses would cost. Padding is not for buffers that TMA copies, or c
 
 from __future__ import annotations
 
+import math
+
 from minitile.hardware import TMA_BOX
 from minitile.ir.core import Kernel, Value
 from minitile.ir.ops import tile
@@ -23,7 +25,7 @@ def choose_shared_layouts(kernel: Kernel, tma: bool = False) -> None:
     for op in kernel.walk():
         if isinstance(op, tile.Gemm):
             fed_to_gemm |= {op.a, op.b}
-        elif isinstance(op, tile.Copy) and isinstance(op.dst.type, TensorType) and tma:
+        elif isinstance(op, tile.Copy) and isinstance(op.dst.type, TensorType) and tma and not _is_long_row(op.src):
             boxes.add(op.src)
         elif isinstance(op, (tile.Load, tile.Store)):
             value = op.result if isinstance(op, tile.Load) else op.value
@@ -34,6 +36,12 @@ def choose_shared_layouts(kernel: Kernel, tma: bool = False) -> None:
             in_boxes = tma if value in fed_to_gemm else value in boxes  # wgmma reads boxes, whatever fills them
             alloc.layout = _choose(alloc.type_, value in fed_to_gemm, in_boxes, tiles.get(value, []))
         alloc.bytes = alloc.layout.stage_bytes
+
+
+def _is_long_row(buffer: Value) -> bool:
+    """A single row, which is no more than a vector, of more elements than a box of TMA has. In swizzled boxes each 128
+    bytes would take eight rows' room and a copy of their own."""
+    return math.prod(buffer.shape[:-1]) == 1 and buffer.shape[-1] > TMA_BOX
 
 
 def _choose(

@@ -12,10 +12,11 @@
 
 Within a block a load goes to the front of the pure operations before it, with what it needs of them; what exchanges
 data between threads (a reduction) or is loaded itself it does not need. A loop's loads go a turn ahead, where nothing
-in the loop writes to memory or synchronises and their places depend on the loop's number alone. What waits takes
-registers: HOISTED and AHEAD are the most, of 4 bytes in each thread. More would cost blocks that run beside, which
-load as well; within a block it may not cost the second one: what waits shares half a multiprocessor's registers with
-the largest tile.
+in the loop writes to memory or synchronises and their places depend on the loop's number alone; beside copies to shared
+memory, and the waits and barriers for these, loads of tensors that the kernel does not write. (Loops that multiply
+tiles keep theirs: their registers are counted.) What waits takes registers: HOISTED and AHEAD are the most, of 4 bytes
+in each thread. More would cost blocks that run beside, which load as well; within a block it may not cost the second
+one: what waits shares half a multiprocessor's registers with the largest tile.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from __future__ import annotations
 import math
 
 from minitile.analysis.register_budget import TILE_ROOM, equal_share
+from minitile.analysis.variables import is_shared
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, tile
@@ -36,11 +38,14 @@ AHEAD = 16
 
 def hoist_loads(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
+    if not any(isinstance(op, tile.Load) and _is_row(op) for op in kernel.body.walk()):
+        return
     threads = kernel.threads
     tiles = (v for op in kernel.body.walk() for v in op.results if isinstance(v.type, TileType))
     largest = max((_registers(v, threads) for v in tiles), default=0)
     room = min(HOISTED, equal_share(2 * threads) - TILE_ROOM - largest)
-    rewrite_loops(kernel.body, lambda loop, before: _a_turn_ahead(loop, before, threads))
+    written = {a.mem for op in kernel.walk() for a in op.accesses() if a.writes}
+    rewrite_loops(kernel.body, lambda loop, before: _a_turn_ahead(loop, before, threads, written))
     _hoist(kernel.body, threads, room)
 
 
@@ -55,6 +60,16 @@ def _only_reads(op: Op) -> bool:
         return True
     accesses = op.accesses()
     return bool(accesses) and not op.syncs() and not any(a.writes for a in accesses)
+
+
+def _is_quiet(op: Op) -> bool:
+    """Whether a load of what the kernel does not write may pass an operation: it reads, copies, or waits for copies,
+    and does not wait for what others do."""
+    if isinstance(op, tile.Wait | tile.Join | tile.NoToken | tile.SyncThreads | tile.AsyncCopy):
+        return True
+    if type(op) in (tile.Copy, tile.Store):
+        return not any(a.writes and not (a.mem is not None and is_shared(a.mem)) for a in op.accesses())
+    return _only_reads(op)
 
 
 def _registers(value: Value, threads: int) -> int:
@@ -116,15 +131,20 @@ def _loads_first(ops: list[Op], threads: int, room: int) -> list[Op]:
 # Around a loop ------------------------------------------------------------------------------------------------------
 
 
-def _a_turn_ahead(loop: control.For, before: Block, threads: int) -> None:
+def _a_turn_ahead(loop: control.For, before: Block, threads: int, written: set[Value | None]) -> None:
     body = loop.body
-    if loop.kind != "serial" or not all(map(_only_reads, body.walk())):
+    if loop.kind != "serial" or not all(map(_is_quiet, body.walk())):
+        return
+    reads = all(map(_only_reads, body.walk()))
+    if not reads and any("gemm" in op.mnemonic for op in body.walk()):
         return
     room, rows = AHEAD, list[tuple[Op, list[Op]]]()
     for op in body.ops:
         needed = _needs(op, body) if _is_row(op) else None
         used = {v for one in (*(needed or ()), op) for v in one.operands}
         if needed is None or loop.iv not in used or not used.isdisjoint(loop.carried):
+            continue
+        if not reads and (op.accesses()[0].mem in written or None in written):
             continue
         room -= _registers(op.results[0], threads)
         if room >= 0:

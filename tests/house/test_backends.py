@@ -27,10 +27,6 @@ NAMES = {
     "minitile/tilelang/language/fp8.py": (r"gfx942", "TileLang's own function, which tells by the target"),
     "minitile/tilelang/language/absent.py": (r".*sm_80.*", "tells a user which GPUs there are"),
     "minitile/tilelang/stand_in/torch_module.py": (r"gfx942", "torch's property of a device, of no content"),
-    "minitile/language/atomics.py": (
-        r"of float.*",
-        "the docstrings of T.atomic_addx2 and T.atomic_addx4 say where they are fast",
-    ),
     "minitile/ops/machine.py": (r"sm_90a", "PLANNED_FOR: the machine that the model's numbers are of"),
 }
 # File: the comparisons that mention a vendor's name, and why.

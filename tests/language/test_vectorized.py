@@ -391,3 +391,11 @@ def test_runs_of_threads_that_meet_keep_their_barriers(target):
     np.testing.assert_array_equal(b, np.stack([first, second], 1))
     np.testing.assert_array_equal(a, np.append(first[0], second))
     assert compiled.asm["thread_ir"].count("  barrier") >= 4
+
+
+@pytest.mark.parametrize("off", ["unroll_local_arrays", "join_accesses", "pack_scalars", "peel_remainder"])
+def test_each_pass_may_be_left_out(off):
+    x, w, y = values((1000,), "bfloat16"), values((5, 1000), "bfloat16"), np.full(5, np.nan, np.float32)
+    compiled = run(gemv("bfloat16"), "sm_90a", x, w, y, passes={off: False})
+    np.testing.assert_allclose(y, w.astype(np.float64) @ x.astype(np.float64), rtol=1e-5, atol=1e-4)
+    assert in_registers(compiled) == (off != "unroll_local_arrays")

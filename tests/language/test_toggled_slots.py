@@ -1,4 +1,4 @@
-"""Two slots that a loop takes in turns by `i % 2` and its complement `(i % 2) ^ 1`: different places, in a branch as well."""
+"""Two slots that a loop takes in turns, `i % 2` and `(i % 2) ^ 1`, are different places, in a branch as well."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ def halved(X: T.Tensor((64,), T.int32), Y: T.Tensor((64,), T.int32), counts: T.T
                 counts[r] = left
                 count[now ^ 1] = 0
             T.sync_threads()
-            if t < left:
-                if slots[now, t] % (2 << r) == 0:
-                    place = T.atomic_add(count[now ^ 1], 1, return_prev=True)
-                    slots[now ^ 1, place] = slots[now, t]
+            if t < left and slots[now, t] % (2 << r) == 0:
+                place = T.atomic_add(count[now ^ 1], 1, return_prev=True)
+                slots[now ^ 1, place] = slots[now, t]
         T.sync_threads()
         if t == 0:
             counts[4] = count[0]

@@ -134,7 +134,7 @@ def one(path: Path, calls: list[str], target: str) -> Agreement:
             exec(PRELUDE, names)
             for call in calls:
                 exec(call, names)
-        except Exception as raised:
+        except (Exception, SystemExit) as raised:
             error = f"{type(raised).__name__}: {raised}"[:400]
     return Agreement(path.name, error, round(time.perf_counter() - began, 1))
 

@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import Any
 from unittest import mock
 
+from minitile.tilelang.mode import MODE
+
 
 @contextmanager
 def on_cpu() -> Iterator[None]:
@@ -53,6 +55,7 @@ def on_cpu() -> Iterator[None]:
         return lambda *_, **__: value
 
     replaced = {
+        "is_available": gives(True),
         "synchronize": nothing,
         "empty_cache": nothing,
         "set_device": nothing,
@@ -68,4 +71,5 @@ def on_cpu() -> Iterator[None]:
             stack.enter_context(mock.patch.object(torch.cuda, name, value))
         stack.enter_context(mock.patch.object(torch.nn.Module, "cuda", lambda self, *_: self))
         stack.enter_context(Cpu())
+        stack.enter_context(mock.patch.object(MODE, "simulated", True))
         yield

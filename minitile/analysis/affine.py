@@ -228,10 +228,6 @@ class Facts:
                     return a.quotient(d)
                 size = self._sizes.get((type(op), a, d, op.results[0].type), v)
                 return Affine.of(size if self.order(size) < self.order(v) else v)
-        elif isinstance(op, arith.Xor) and constant_of(op.b) is not None:
-            ones, a = int(constant_of(op.b) or 0), self.affine(op.a)
-            if ones > 0 and not ones & (ones + 1) and self.nonnegative(a) and self.nonnegative(ones - a):
-                return ones - a  # all bits that there are change
         return Affine.of(v)
 
     def _exact_products(self, a: Affine) -> Affine:

@@ -51,13 +51,12 @@ SMALL: dict[str, list[str]] = {
     "flash_attention/example_gqa_bwd.py": ["main(1, 2, 128, 64, 64, 2)"],
     "flash_attention/example_gqa_bwd_tma_reduce.py": ["main(1, 2, 128, 64, 64, 2)"],
     "flash_attention/example_gqa_fwd_bshd.py": ["main(1, 2, 128, 64, False, 2)"],
-    "flash_attention/example_gqa_fwd_varlen.py": ["main(1, 2, 128, 128, 64, 2)"],
     "flash_attention/example_mha_bwd_bhsd.py": ["main(1, 1, 128, 64)"],
     "flash_attention/example_mha_bwd_bshd.py": ["main(1, 1, 128, 64)"],
     "flash_attention/example_mha_fwd_bhsd.py": ["main(1, 1, 128, 128, 64, True)"],
     "flash_attention/example_mha_fwd_bshd.py": ["main(1, 1, 128, 64, True)"],
     "flash_attention/example_mha_fwd_varlen.py": ["main(2, 1, 128, 64)"],
-    "flash_decoding/example_gqa_decode.py": ["main(1, 8, 2, 256, 64)"],
+    "flash_decoding/example_gqa_decode.py": ["main(1, 8, 2, 1024, 64)"],
     "flash_decoding/example_mha_inference.py": ["main(1, 1, 128, 256, 64)"],
     "fusedmoe/example_fusedmoe_tilelang.py": ["main(128, 128, 2, 1, 1, 1, 64)"],
     "gemm/example_gemm.py": [
@@ -75,11 +74,7 @@ SMALL: dict[str, list[str]] = {
         "close(c, a.float() @ b.float())",
     ],
     "gemv/example_gemv.py": [
-        "for f in (naive_gemv.compile(N=128, K=64, BLOCK_N=128, BLOCK_K=32),\n"
-        "  naive_splitk_gemv.compile(N=64, K=128, BLOCK_N=16, BLOCK_K=16),\n"
-        "  splitk_gemv_vectorized.compile(N=64, K=256, BLOCK_N=2, reduce_threads=32)):\n"
-        "    check_correctness_and_bench(f, f.signature.parameters[1].tensor.shape[0],"
-        " f.signature.parameters[1].tensor.shape[1], do_bench=False)",
+        "check_correctness_and_bench(naive_gemv.compile(N=128, K=64, BLOCK_N=128, BLOCK_K=32), 128, 64, do_bench=False)",
     ],
     "grouped_gemm/example_grouped_gemm_bwd.py": ["run_tilelang_grouped_gemm([32, 40], 128, 128, 64, 64, 64)"],
     "grouped_gemm/example_grouped_gemm_fwd.py": ["run_tilelang_grouped_gemm([32, 40], 128, 128, 64, 64, 64, False)"],

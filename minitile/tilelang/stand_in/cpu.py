@@ -49,6 +49,20 @@ def on_cpu() -> Iterator[None]:
         def elapsed_time(self, _: Any) -> float:
             return float("nan")
 
+    class Stream:
+        cuda_stream = 0
+
+        def __init__(self, *_: Any, **__: Any) -> None: ...
+
+        def __enter__(self) -> Stream:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        wait_stream = wait_event = record_event = synchronize = __exit__
+
+    generator = torch.Generator
+
     def gives(value: Any) -> Callable[..., Any]:  # a function of its own each, as torch's compiler wants
         return lambda *_, **__: value
 
@@ -63,11 +77,16 @@ def on_cpu() -> Iterator[None]:
         "get_device_name": gives("simulator"),
         "get_device_properties": gives(Properties()),
         "Event": Event,
+        "Stream": Stream,
+        "stream": Stream,
+        "default_stream": Stream,
+        "current_stream": Stream,
     }
     with ExitStack() as stack:
         for name, value in replaced.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value))
         stack.enter_context(mock.patch.object(torch.nn.Module, "cuda", lambda self, *_: self))
+        stack.enter_context(mock.patch.object(torch, "Generator", lambda device=None: generator()))
         stack.enter_context(Cpu())
         stack.enter_context(mock.patch.object(MODE, "simulated", True))
         yield

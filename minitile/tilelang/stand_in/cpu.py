@@ -63,6 +63,9 @@ def on_cpu() -> Iterator[None]:
 
     generator = torch.Generator
 
+    def on_host(device: Any = None) -> Any:
+        return generator()
+
     def gives(value: Any) -> Callable[..., Any]:  # a function of its own each, as torch's compiler wants
         return lambda *_, **__: value
 
@@ -86,7 +89,7 @@ def on_cpu() -> Iterator[None]:
         for name, value in replaced.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value))
         stack.enter_context(mock.patch.object(torch.nn.Module, "cuda", lambda self, *_: self))
-        stack.enter_context(mock.patch.object(torch, "Generator", lambda device=None: generator()))
+        stack.enter_context(mock.patch.object(torch, "Generator", on_host))
         stack.enter_context(Cpu())
         stack.enter_context(mock.patch.object(MODE, "simulated", True))
         yield

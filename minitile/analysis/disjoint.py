@@ -291,10 +291,14 @@ class Threads:
 
     def index(self, v: Value) -> Affine:
         """An index that is inside, and so no negative number: then a sum or difference of 32 bits of which the first
-        part is none either has not wrapped, whatever the other one is."""
+        part is none either has not wrapped, whatever the other one is. All bits that a number may have are turned by
+        taking it from the number of them all."""
         op, at = v.op, self.facts.affine(v)
         while isinstance(op, arith.Cast) and op.a.dtype.kind == "int" and op.to.bits >= op.a.dtype.bits:
             v, op = op.a, op.a.op
+        if isinstance(op, arith.Xor) and (ones := int(constant_of(op.b) or 0)) > 0 and not ones & (ones + 1):
+            a = self.facts.affine(op.a)
+            return ones - a if self.natural(op.a, a) and self.facts.nonnegative(ones - a) else at
         if at != Affine.of(v) or v.dtype.name != "i32" or not isinstance(op, arith.Add | arith.Sub):
             return at
         parts = self.facts.affine(op.a), self.facts.affine(op.b)

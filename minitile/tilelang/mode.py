@@ -27,7 +27,8 @@ class Record:
 
 @dataclass
 class Mode:
-    """compile_only: calls compile and do not run; target: what for ("auto": the device at hand).
+    """compile_only: calls compile and do not run; target: what for ("auto": the device at hand);
+    simulated: tensors that a script takes for CUDA's are the CPU's.
 
     In compile-only mode, records: what was compiled; made: the functions marked by `tilelang.jit`, by file and line;
     reached: those of them that were called.
@@ -35,6 +36,7 @@ class Mode:
 
     compile_only: bool = False
     target: str = "auto"
+    simulated: bool = False
     records: list[Record] = field(default_factory=list)
     made: dict[tuple[str, int], str] = field(default_factory=dict)
     reached: set[tuple[str, int]] = field(default_factory=set)

@@ -127,7 +127,8 @@ def _as_float64(x: Any) -> np.ndarray[Any, Any]:
 
 def _gpu() -> bool:
     torch = sys.modules.get("torch")
-    return torch is not None and bool(torch.cuda.is_available()) and not MODE.compile_only
+    here = torch is not None and bool(torch.cuda.is_available())
+    return here and not MODE.compile_only and not MODE.simulated
 
 
 _said: list[bool] = []

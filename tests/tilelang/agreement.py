@@ -24,15 +24,10 @@ SECONDS = 240  # of one file
 SMALL: dict[str, list[str]] = {
     "amd/example_amd_flash_attn_fwd.py": ["main(1, 1, 128, 64, False, 1)"],
     "amd/example_amd_flash_attn_bwd.py": ["main(1, 1, 128, 64, False, 1)"],
-    "attention_sink/example_gqa_sink_bwd_bhsd.py": ["main(1, 2, 128, 64, 2)"],
+    "attention_sink/example_gqa_sink_bwd_bhsd.py": ["main(1, 64, 64, 64, 32)"],
     "attention_sink/example_gqa_sink_bwd_varlen.py": ["main(1, 2, 128, 128, 64, 2)"],
     "attention_sink/example_gqa_sink_fwd_varlen.py": ["main(1, 2, 128, 128, 64, 2)"],
-    "attention_sink/example_mha_sink_bwd_bhsd.py": ["main(1, 1, 128, 64)"],
     "attention_sink/example_mha_sink_fwd_bhsd.py": ["main(1, 1, 128, 128, 64)"],
-    "blocksparse_attention/example_tilelang_sparse_gqa_decode_varlen_indice.py": [
-        "main(1, 8, 2, 256, 64, 64, 0.5, 32)"
-    ],
-    "blocksparse_attention/example_tilelang_sparse_gqa_decode_varlen_mask.py": ["main(1, 8, 2, 256, 64, 64, 0.5, 32)"],
     "cast/example_group_per_split_token_cast_to_fp8.py": ["main(64, 256, 2, 8, [24, 40])"],
     "cast/example_per_token_cast_to_fp8.py": ["main(64, 256, 8)"],
     "convolution/example_convolution.py": ["main('--n 1 --c 32 --h 8 --w 8 --f 32'.split())"],
@@ -49,22 +44,19 @@ SMALL: dict[str, list[str]] = {
     "dsa_hisa/block_sparse_mqa_fp8.py": ["test_fp8_block_sparse_mqa(32, 64, 128, 128, 2)"],
     "dsa_hisa/clean_and_maintain_logits.py": ["test_clean_and_maintain_logits(64, 128)"],
     "dsa_hisa/fp8_block_mean_pooling.py": ["test_fp8_block_mean_pooling(512, 128, 128)"],
-    "dsa_hisa/pool_mqa_fp8.py": ["test_pool_mqa_fp8(64, 64, 128, 32, 64)"],
     "dsa_sparse_finetune/indexer_topk_reducesum.py": ["test_kernel(1, 128, 16, 64, 32)"],
     "dsa_sparse_finetune/sparse_mla_fwd.py": ["test_sparse_mla_fwd(1, 64, 64, 1, 192, 128, 64)"],
-    "dsa_sparse_finetune/sparse_mla_topk_reducesum.py": ["test_kernel(1, 64, 16, 64, 64, 32)"],
     "dynamic_shape/example_dynamic.py": ["main(128, 128, 128)"],
     "elementwise/example_elementwise_add.py": ["main(64, 96)"],
     "flash_attention/example_gqa_bwd.py": ["main(1, 2, 128, 64, 64, 2)"],
     "flash_attention/example_gqa_bwd_tma_reduce.py": ["main(1, 2, 128, 64, 64, 2)"],
     "flash_attention/example_gqa_fwd_bshd.py": ["main(1, 2, 128, 64, False, 2)"],
-    "flash_attention/example_gqa_fwd_varlen.py": ["main(1, 2, 128, 128, 64, 2)"],
     "flash_attention/example_mha_bwd_bhsd.py": ["main(1, 1, 128, 64)"],
     "flash_attention/example_mha_bwd_bshd.py": ["main(1, 1, 128, 64)"],
     "flash_attention/example_mha_fwd_bhsd.py": ["main(1, 1, 128, 128, 64, True)"],
     "flash_attention/example_mha_fwd_bshd.py": ["main(1, 1, 128, 64, True)"],
     "flash_attention/example_mha_fwd_varlen.py": ["main(2, 1, 128, 64)"],
-    "flash_decoding/example_gqa_decode.py": ["main(1, 8, 2, 256, 64)"],
+    "flash_decoding/example_gqa_decode.py": ["main(1, 8, 2, 1024, 64)"],
     "flash_decoding/example_mha_inference.py": ["main(1, 1, 128, 256, 64)"],
     "fusedmoe/example_fusedmoe_tilelang.py": ["main(128, 128, 2, 1, 1, 1, 64)"],
     "gemm/example_gemm.py": [
@@ -82,11 +74,8 @@ SMALL: dict[str, list[str]] = {
         "close(c, a.float() @ b.float())",
     ],
     "gemv/example_gemv.py": [
-        "for f in (naive_gemv.compile(N=64, K=128, BLOCK_N=32, BLOCK_K=64),\n"
-        "  naive_splitk_gemv.compile(N=64, K=128, BLOCK_N=16, BLOCK_K=16),\n"
-        "  splitk_gemv_vectorized.compile(N=64, K=256, BLOCK_N=2, reduce_threads=32)):\n"
-        "    check_correctness_and_bench(f, f.signature.parameters[1].tensor.shape[0],"
-        " f.signature.parameters[1].tensor.shape[1], do_bench=False)",
+        "f = naive_gemv.compile(N=128, K=64, BLOCK_N=128, BLOCK_K=32)",
+        "check_correctness_and_bench(f, 128, 64, do_bench=False)",
     ],
     "grouped_gemm/example_grouped_gemm_bwd.py": ["run_tilelang_grouped_gemm([32, 40], 128, 128, 64, 64, 64)"],
     "grouped_gemm/example_grouped_gemm_fwd.py": ["run_tilelang_grouped_gemm([32, 40], 128, 128, 64, 64, 64, False)"],
@@ -134,7 +123,7 @@ def one(path: Path, calls: list[str], target: str) -> Agreement:
             exec(PRELUDE, names)
             for call in calls:
                 exec(call, names)
-        except Exception as raised:
+        except (Exception, SystemExit) as raised:
             error = f"{type(raised).__name__}: {raised}"[:400]
     return Agreement(path.name, error, round(time.perf_counter() - began, 1))
 

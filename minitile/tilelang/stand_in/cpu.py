@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import Any
 from unittest import mock
 
+from minitile.tilelang.mode import MODE
+
 
 @contextmanager
 def on_cpu() -> Iterator[None]:
@@ -47,25 +49,47 @@ def on_cpu() -> Iterator[None]:
         def elapsed_time(self, _: Any) -> float:
             return float("nan")
 
-    def nothing(*_: Any, **__: Any) -> None: ...
+    class Stream:
+        cuda_stream = 0
 
-    def gives(value: Any) -> Callable[..., Any]:
+        def __init__(self, *_: Any, **__: Any) -> None: ...
+
+        def __enter__(self) -> Stream:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        wait_stream = wait_event = record_event = synchronize = __exit__
+
+    generator = torch.Generator
+
+    def on_host(device: Any = None) -> Any:
+        return generator()
+
+    def gives(value: Any) -> Callable[..., Any]:  # a function of its own each, as torch's compiler wants
         return lambda *_, **__: value
 
     replaced = {
-        "synchronize": nothing,
-        "empty_cache": nothing,
-        "set_device": nothing,
+        "is_available": gives(True),
+        "synchronize": gives(None),
+        "empty_cache": gives(None),
+        "set_device": gives(None),
         "current_device": gives(0),
         "device_count": gives(1),
         "get_device_capability": gives((9, 0)),
         "get_device_name": gives("simulator"),
         "get_device_properties": gives(Properties()),
         "Event": Event,
+        "Stream": Stream,
+        "stream": Stream,
+        "default_stream": Stream,
+        "current_stream": Stream,
     }
     with ExitStack() as stack:
         for name, value in replaced.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value))
         stack.enter_context(mock.patch.object(torch.nn.Module, "cuda", lambda self, *_: self))
+        stack.enter_context(mock.patch.object(torch, "Generator", on_host))
         stack.enter_context(Cpu())
+        stack.enter_context(mock.patch.object(MODE, "simulated", True))
         yield

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from minitile.backends.registry import backend_of
@@ -128,6 +129,7 @@ class CompiledKernel:
             _LOG.info("%s for %s: %s", self.launch_info.entry, target, spent)
         self.executable = Executable(self.launch_info, program, self._run_in_simulator, result.fits)
         self._results = case.kernel._results(case.constants, case.dtypes)
+        self._absent = {p.name for p in case.kernel.signature.constants if p.default is None}
         self._call: Callable[..., Any] | None = None
 
     def _compile(self) -> Result:
@@ -159,6 +161,8 @@ class CompiledKernel:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Runs on the run-time arguments of the signature, by position or name, and returns what the kernel returns."""
         try:
+            if self._absent:
+                args, named = self._present(args, named)
             every = self._every(args, named)
             if every is not None:
                 self.executable(*every)
@@ -173,7 +177,20 @@ class CompiledKernel:
     @for_users
     def prepare(self, *args: Any, **named: Any) -> Prepared:
         """A launch on these very GPU arrays, results included, ready to be repeated by calling it."""
+        args, named = self._present(args, named)
         return self.executable.prepare(*(self._every(args, named) or args))
+
+    def _present(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What is passed, but for the None of tensors that the kernel was compiled without."""
+        absent = self._absent
+        places = [
+            p for p in self.case.kernel.signature.parameters if p.kind in ("tensor", "scalar") or p.name in absent
+        ]
+        names = [p.name for p in places if not p.made]
+        if len(args) > len(names):
+            names = [p.name for p in places]
+        kept = [x for n, x in zip_longest(names[: len(args)], args) if x is not None or n not in absent]
+        return tuple(kept), {n: x for n, x in named.items() if x is not None or n not in absent}
 
     def _ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
         """The arguments that are passed, in order."""
@@ -184,8 +201,10 @@ class CompiledKernel:
                 what = "twice" if name in given else f"which is none of {', '.join(passed)}"
                 raise LaunchArgumentError(f"{self.launch_info.entry} is given '{name}' {what}", caller_location())
             given[name] = value
-        extra = args[len(passed) :]
-        return (*(given[n] for n in passed if n in given), *extra)
+        if len(given) != len(passed) or len(args) > len(passed):
+            count = f"{len(passed)} arguments ({', '.join(passed)}), and {len(args) + len(named)} are given"
+            raise LaunchArgumentError(f"the kernel takes {count}", caller_location())
+        return tuple(given[n] for n in passed)
 
     def _every(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...] | None:
         """All arguments of the launch, if that is what is passed; None where results are to be made."""
@@ -215,7 +234,8 @@ class CompiledKernel:
         LaunchArgumentError.
 
         Args:
-            args: the run-time arguments of the signature, in order; results may be left out.
+            args: the run-time arguments of the signature, in order; results may be left out, and so may None for
+                tensors that the kernel was compiled without.
             schedule: when asynchronous copies land: "eager", "lazy" or "random" (by `seed`).
             seed: see there.
             check: whether to look for races.
@@ -233,6 +253,7 @@ class CompiledKernel:
                     report.masked = masked_accesses(self, before)
                 reports.append(report)
 
+        args, named = self._present(args, named)
         every = self._every(args, named)
         if every is None:
             every = self._ordered(args, named)

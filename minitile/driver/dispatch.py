@@ -239,16 +239,19 @@ def for_users(function: Callable[P, R]) -> Callable[P, R]:
 
 
 # Frameworks that call back what their users pass to them: where there is a line of a user's, it is none of theirs.
+_COMMANDS = str(_HERE / "tools" / "cli.py")
 _FRAMEWORKS = tuple(os.path.join("site-packages", name, "") for name in ("jax", "torch"))
 
 
 def caller_location() -> Location | None:
     """The innermost expression outside minitile that is being evaluated; in a framework's code only if there is no
-    other."""
+    other. What has called minitile's command line is none of the user's."""
     frame: FrameType | None = sys._getframe(1)
     last: FrameType | None = None
     while frame is not None:
         file = frame.f_code.co_filename
+        if file == _COMMANDS:
+            break
         if not _is_ours(frame):
             if not any(each in file for each in _FRAMEWORKS):
                 return _location(frame)

@@ -153,7 +153,21 @@ class _Text:
             compile_binder(stride_names(self.passed, gapped(self.passed, given)))(*given)
         except LaunchError as reason:
             raise_for_caller(reason)
+        self._explain_sizes(given)
         raise error
+
+    def _explain_sizes(self, given: Sequence[Any]) -> None:
+        shapes = "".join(f"{self.shape(m)}, " for m in self.results.made)
+        try:
+            found = self.compile("shapes", ["if True:", *self.sizes(), "    pass", f"return ({shapes})"], {})(*given)
+        except ArithmeticError as error:
+            raise LaunchArgumentError(f"the sizes of what the call makes: {error}", caller_location()) from None
+        except (AttributeError, TypeError, ValueError):  # an array that does not say its shape
+            return
+        for made, shape in zip(self.results.made, found, strict=True):
+            if any(size < 0 for size in shape):
+                what = f"the call makes {made.name} with the shape {shape}"
+                raise LaunchArgumentError(what, caller_location(), "sizes are 0 or more")
 
 
 _MAKERS: dict[type, tuple[Any, Any]] = {}  # by the type of a call's first tensor

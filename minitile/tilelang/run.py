@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    if not os.path.isfile(args.file):
+        raise MinitileError(f"there is no file {args.file}")
     if args.compile_only:
         mode, stopped = compile_script(args.file, args.args, "sm_90a" if args.target == "auto" else args.target)
         return _report(mode, stopped)
@@ -156,6 +159,8 @@ def _on_cpu(wanted: bool) -> Iterator[None]:
         return
     from minitile.tilelang.stand_in.cpu import on_cpu
 
+    if find_spec("torch") is None:
+        raise MinitileError("--cpu is for torch's tensors, and torch is not installed")
     with on_cpu():
         yield
 

@@ -153,6 +153,16 @@ def test_compiled():
         linear.compile(mt.spec((8, 64), "float32"), X=mt.spec((8, 64), "float32"))
 
 
+def test_compiled_without_an_optional_tensor():
+    """The None that it was compiled with may be passed or left out."""
+    x, bias = arrays()
+    k = linear.compile(x, None, target="sm_80")
+    for y, _ in (k(x, 3.0), k(x, 3.0, None), k(x, scale=3.0, bias=None), k.simulate(x, 3.0, None).results):
+        np.testing.assert_array_equal(y, 3 * x)
+    with pytest.raises(mt.MinitileError, match="takes 2 arguments"):
+        k(x, 3.0, bias)
+
+
 def test_shapes_alone():
     x, bias = arrays()
     assert linear.result_shapes(x, 1.0, bias) == [((7, 40), T.float32), ((2,), T.int32)]
@@ -255,6 +265,29 @@ class TestErrors:
             return Y
 
         self.refuses("minitile makes no arrays beside no tensor", kernel, 3)
+
+    def test_too_few(self):
+        x, bias = arrays()
+        k = linear.compile(x, bias, target="sm_80")
+        with pytest.raises(mt.MinitileError, match=r"takes 3 arguments \(X, scale, bias\), and 1 are given"):
+            k(x)
+        with pytest.raises(mt.MinitileError, match=r"takes 3 arguments .* and 2 are given"):
+            k.simulate(x, bias=bias)
+
+    def test_sizes_below_zero(self):
+        @mt.kernel
+        def cut(X: T.Tensor(("M",), T.float32), p: T.int32, q: T.int32):
+            Y = T.empty((X.shape[0] // q - p,), T.float32)
+            with T.Kernel(1, threads=32):
+                Y[0] = X[0]
+            return Y
+
+        x = np.ones(4, np.float32)
+        assert cut(x, 4, 1).shape == (0,)
+        with pytest.raises(mt.MinitileError, match=r"makes Y with the shape \(-1,\)"):
+            cut(x, 5, 1)
+        with pytest.raises(mt.MinitileError, match=r"the sizes of what the call makes: integer .* zero"):
+            cut(x, 5, 0)
 
     def test_defaults(self):
         with pytest.raises(mt.MinitileError, match="the tensor X has a default value"):

@@ -147,3 +147,50 @@ def test_what_is_refused(refuses):
     refuses(old, "T.atomic_addx2 with return_prev")
     refuses(three, "a slice of 2 of them")
     refuses(local, "T.atomic_addx4 on")
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
+def test_tile_of_one_element(target):
+    """A tile of one element is added once for the block, not by every thread, in T.Parallel(1) as well."""
+    pytest.importorskip("llvmlite") if target.startswith("gfx") else None
+
+    @mt.kernel
+    def ones(Y: T.Tensor((8,), T.float32)):
+        with T.Kernel(1, threads=64):
+            x, one = T.alloc_fragment((64,), T.float32), T.alloc_fragment((1,), T.float32)
+            s = T.alloc_shared((1,), T.float32)
+            T.fill(x, 1.0)
+            T.reduce_sum(x, one)
+            T.atomic_add(Y[0], one)
+            T.clear(s)
+            T.atomic_add(s, one)
+            T.copy(s, Y[1:2])
+            for i in T.Parallel(1):
+                T.atomic_add(Y[2 + i], 1.0)
+                old = T.atomic_add(Y[3], 5.0, return_prev=True)
+                Y[4] = old + 1
+                if Y[3] > 100:
+                    T.atomic_max(Y[5], 1.0)
+                else:
+                    T.atomic_max(Y[6], 1.0)
+
+    y = np.array([1, 0, 0, 2, 0, 0, 0, 0], np.float32)
+    ones.compile(y, target=target).simulate(y)
+    np.testing.assert_array_equal(y, [65, 64, 1, 7, 3, 0, 1, 0])
+
+
+@pytest.mark.parametrize("shape", [(1,), (64, 1)])
+def test_one_column_through_shared_memory(shape):
+    """A buffer whose last dimension is 1 has no digits there: on sm_90a its copy is no store by TMA."""
+
+    @mt.kernel
+    def through(X: T.Tensor(shape, T.float32), Y: T.Tensor(shape, T.float32)):
+        with T.Kernel(1, threads=128):
+            s = T.alloc_shared(shape, T.float32)
+            T.copy(X, s)
+            T.copy(s, Y)
+
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    y = np.full(shape, np.nan, np.float32)
+    through.compile(x, y, target="sm_90a").simulate(x, y)
+    np.testing.assert_array_equal(y, x)

@@ -280,3 +280,17 @@ def test_from_a_shell(kernels):
     command = [sys.executable, "-m", "minitile", "compile", f"{kernels}:scale", "--target", "sm_80"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert ".entry scale(" in done.stdout
+
+
+def test_an_error_without_a_line_of_the_users(kernels):
+    """What calls the command line, as `python -m minitile`, is no line that could be mended."""
+    command = [sys.executable, "-m", "minitile", "compile", f"{kernels}:scale", "--target", "sm_123"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "unknown target 'sm_123'" in done.stderr
+    assert "File" not in done.stderr
+
+
+def test_no_script(capsys):
+    assert main(["tilelang", "nowhere.py"]) == 1
+    assert "there is no file nowhere.py" in capsys.readouterr().err

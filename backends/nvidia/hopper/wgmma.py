@@ -331,6 +331,6 @@ def readable(shared: SharedLayout, k_dim: int) -> bool:
 def panels_of(shared: SharedLayout) -> tuple[int, int, int]:
     """Columns of a panel, how many panels, bytes from one to the next."""
     digits = shared.dims[-1]
-    if len(digits) == 1:
-        return digits[0].size, 1, 0
+    if len(digits) < 2:  # one column has no digit
+        return shared.shape[-1], 1, 0
     return digits[0].size, digits[1].size, digits[1].stride // 8

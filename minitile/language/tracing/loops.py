@@ -496,8 +496,8 @@ def Kernel(
 
     Args:
         grid: 1 to 3 integers, run-time or not; 0 makes the launch a no-op.
-        threads: how many threads compute: a multiple of 32, up to 1024, in one number or in x, y and z. Default 128. A
-            producer warpgroup comes on top (`launch_info` says).
+        threads: how many threads compute: a multiple of 32 (on AMD of 64), up to 1024, in one number or in x, y and z.
+            Default 128. A producer warpgroup comes on top (`launch_info` says).
         cluster: so many neighbouring blocks, in x or in each dimension, up to 16, run at the same time and share what
             they copy (sm_90a; elsewhere without effect); it divides the grid. Of more than 8 the GPU is asked whether
             they fit.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from typing import Any, NamedTuple
 
@@ -98,11 +99,23 @@ def fitting(name: str, out: Any, shape: tuple[int, ...], dtype: DType) -> ArrayI
     """What there is to know of an array that a result goes to. Raises LaunchArgumentError where it does not fit."""
     info = described(name, out)
     if tuple(info.shape) != shape or info.dtype != dtype.name or not info.contiguous:
+        gaps = ", with gaps or in another order" if not info.contiguous else ""
         raise refused(
-            f"{name} is {info.dtype} of shape {tuple(info.shape)}",
+            f"{name} is {info.dtype} of shape {tuple(info.shape)}{gaps}",
             f"pass {dtype} of shape {shape}, row-major without gaps",
         )
     return info
+
+
+def whole(name: str, value: Any, low: int, high: int, more: str = "") -> int:
+    """A whole number in these bounds, as a Python int. Raises LaunchArgumentError for others."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = low - 1
+    if not low <= number <= high:
+        raise refused(f"{name} is {value!r}", f"a whole number from {low} to {high}{more}")
+    return number
 
 
 def described(name: str, x: Any) -> ArrayInfo:

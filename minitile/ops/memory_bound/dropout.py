@@ -11,7 +11,7 @@ from typing import Any
 import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
-from minitile.ops.memory_bound.arguments import refused
+from minitile.ops.memory_bound.arguments import refused, whole
 from minitile.ops.memory_bound.rows import rows_of
 
 BLOCK = 4096  # elements
@@ -26,7 +26,7 @@ def dropout(x: Any, p: float, seed: int, *, offset: int = 0, out: Any = None) ->
     Which are kept depends on seed, offset and an element's place in the array alone.
 
     Args:
-        x: f32, bf16 or f16, of torch, CuPy, or NumPy (then the simulator computes); any shape.
+        x: f32, bf16 or f16, of torch, CuPy, or NumPy (then the simulator computes); of one dimension or more.
         p: the probability of 0: 0 to 1, in steps of 2^-32.
         seed: an integer of 64 bits.
         offset: another one: calls with one seed and different offsets are independent.
@@ -40,8 +40,13 @@ def dropout(x: Any, p: float, seed: int, *, offset: int = 0, out: Any = None) ->
         y = mt.ops.dropout(x, 0.1, seed=42)
         ```
     """
-    if not 0 <= p <= 1:
-        raise refused(f"p is {p}", "it is a probability, from 0 to 1")
+    try:
+        probable = 0 <= p <= 1
+    except TypeError:
+        probable = False
+    if not probable:
+        raise refused(f"p is {p!r}", "it is a probability, from 0 to 1")
+    seed, offset = (whole(what, x, -(1 << 63), (1 << 64) - 1) for what, x in (("seed", seed), ("offset", offset)))
     rows = rows_of("x", x)
     out, y = rows.result(out)
     count = rows.m * rows.n

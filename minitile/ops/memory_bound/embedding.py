@@ -15,7 +15,17 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
 from minitile.ir.types import f32
-from minitile.ops.memory_bound.arguments import INDICES, VECTOR, Tile, argument, order_of, refused, sized, tile_for
+from minitile.ops.memory_bound.arguments import (
+    INDICES,
+    VECTOR,
+    Tile,
+    argument,
+    order_of,
+    refused,
+    sized,
+    tile_for,
+    whole,
+)
 from minitile.ops.memory_bound.launches import in_order
 
 THREADS = 256
@@ -155,6 +165,7 @@ def embedding_backward(
     slope.together("indices", index.device)
     if slope.shape[:-1] != index.shape or not slope.shape:
         raise refused(f"dy has shape {slope.shape}", f"it is {index.shape} and the columns of the table")
+    rows = whole("rows", rows, 0, (1 << 63) - 1)
     count, d = sized(index.shape), slope.shape[-1]
     chosen = plan or embedding_plan(d, slope.dtype.bytes)
     given = slope.view(count, d), index.view(count)

@@ -120,6 +120,8 @@ def kv_cache_append(
     values = _cache("v_cache", v_cache, key)
     if keys.shape != values.shape:
         raise refused(f"k_cache has shape {keys.shape} and v_cache {values.shape}")
+    if k_cache is v_cache:
+        raise refused("k_cache and v_cache are one array", "keys and values have a cache each")
     tokens = key.shape[:-2]
     count, columns = sized(tokens), sized(key.shape[-2:])
     if slots is not None:

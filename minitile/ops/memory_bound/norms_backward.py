@@ -18,7 +18,7 @@ from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType, f32
 from minitile.language.math import dtype_of_name
-from minitile.ops.memory_bound.arguments import VECTOR
+from minitile.ops.memory_bound.arguments import VECTOR, refused
 from minitile.ops.memory_bound.launches import in_order
 from minitile.ops.memory_bound.long_rows import BLOCK_SHARED, CLUSTERS, Part
 from minitile.ops.memory_bound.norms import MATRIX, ROW
@@ -71,7 +71,7 @@ def gradient_plan(
     if not clusters:
         threads, cluster = min(threads * cluster, MOST_THREADS), 1
     grain = threads * VECTOR // dtype.bytes
-    columns = math.ceil(n / cluster / grain) * grain
+    columns = math.ceil(max(n, 1) / cluster / grain) * grain
     part = columns * dtype.bytes * tensors
     stages = min(stages, (room.shared - BLOCK_SHARED) // part)
     if columns > HELD * threads or stages < 2:
@@ -149,6 +149,8 @@ def layer_norm_backward(
 def _backward(
     centered: bool, dy: Any, x: Any, weight: Any, bias: bool, dsum: Any, eps: float, plan: GradientPlan | None
 ) -> Any:
+    if getattr(bias, "shape", ()):
+        raise refused("bias is an array", "say whether there was one, True or False: its gradient does not need it")
     rows = rows_of("x", x)
     x, dy, n = rows.matrix, rows.like("dy", dy), rows.n
     w = x if weight is None else vector_of("weight", weight, n)

@@ -15,7 +15,7 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
 from minitile.ir.types import DType, i64
-from minitile.ops.memory_bound.arguments import refused
+from minitile.ops.memory_bound.arguments import whole
 from minitile.ops.memory_bound.rows import HELD, RowPlan, row_plan, rows_of
 
 MOST = 64  # of k: each of them is compared with each other one
@@ -47,8 +47,7 @@ def top_k(x: Any, k: int, *, largest: bool = True, plan: RowPlan | None = None) 
         ```
     """
     rows = rows_of("x", x)
-    if not 1 <= k <= min(MOST, rows.n):
-        raise refused(f"k is {k}", f"1 to {min(MOST, rows.n)}, for rows of {rows.n} elements")
+    k = whole("k", k, 1, min(MOST, rows.n), f", for rows of {rows.n} elements")
     values, indices = (rows.empty((*rows.shape[:-1], k), d) for d in (rows.dtype, i64))
     if not rows.m:
         return values, indices

@@ -22,7 +22,8 @@ for      Stays a loop, carrying tiles; its bounds must be the same for all eleme
 store    Must be of one value for each place: if value and mask do not depend on a parallel dimension that is not in the
          indices, the tile of lower rank is written; otherwise it is an error, unless a mask picks the element.
          `x[i] = x[i] + 1` for every j too is such an error: the value depends on how many elements came before.
-atomic   Happens once for every element of the rectangle, so it always has all its dimensions.
+atomic   Happens once for every element of the rectangle, so it always has all its dimensions. For a rectangle of one
+         element it is that of a tile of one: that of a scalar happens in every thread.
 
 Order: every statement is done for all elements before the next one starts, and reads all its elements before it writes
 any. So an element sees its own earlier writes, and `A[i] = A[i + 1]` moves the row as a whole.
@@ -279,6 +280,9 @@ class _Body:
         return Lifted(value, tuple(own))
 
     def atomic(self, op: tile.AtomicRmw) -> None:
+        if not self.all_dims:
+            self.single_atomic(op)
+            return
         at, runs = self.place(op.indices, self.all_dims)
         mask = self.guard(op.mask)
         new = tile.AtomicRmw(
@@ -290,6 +294,17 @@ class _Body:
             dims=runs,
         )
         self.map[op.result] = Lifted(self.b.emit(new).result, self.all_dims)
+
+    def single_atomic(self, op: tile.AtomicRmw) -> None:
+        def one(value: Value) -> Value:
+            return self.b.value(tile.Splat(self.of(value).value, (1,)))
+
+        *first, last = op.indices
+        mask = self.guard(op.mask)
+        masked = None if mask is None else self.b.value(tile.Splat(mask.value, (1,)))
+        at = (*(self.of(i).value for i in first), one(last))
+        new = tile.AtomicRmw(op.mem, at, one(op.value), mask=masked, kind=op.kind, dims=(None,) * len(at))
+        self.map[op.result] = Lifted(self.b.value(tile.Reduce(self.b.emit(new).result, 0, "sum")))
 
     def if_(self, op: control.If) -> None:
         condition = self.of(op.condition)

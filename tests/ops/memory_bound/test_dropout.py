@@ -54,6 +54,9 @@ def test_no_elements_and_out():
 
 
 def test_what_does_not_fit():
-    for p in (-0.1, 1.5, float("nan")):
+    for p in (-0.1, 1.5, float("nan"), "a", None):
         with pytest.raises(mt.MinitileError, match="a probability"):
             dropout(given(random(4, 8)), p, 1)
+    for seed in (0.5, None, 1 << 64, -(1 << 63) - 1):
+        with pytest.raises(mt.MinitileError, match="seed is"):
+            dropout(given(random(4, 8)), 0.5, seed)

@@ -94,6 +94,8 @@ def test_gradient_adds_to_what_is_given():
             ),
             "is a new array",
         ),
+        (lambda: embedding_backward(np.zeros((2, 4), f32), np.zeros(2, np.int32), -1), "rows is -1"),
+        (lambda: embedding_backward(np.zeros((2, 4), f32), np.zeros(2, np.int32), 5.0), r"rows is 5\.0"),
     ],
 )
 def test_wrong_use(call, said):

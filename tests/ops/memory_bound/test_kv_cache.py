@@ -95,6 +95,7 @@ def zeros(*shape, dtype=f32):
         ((zeros(2, 3, 4), zeros(2, 3, 4), zeros(1, 4, 3, 4), zeros(2, 4, 3, 4)), {}, "v_cache"),
         ((zeros(2, 3, 4), zeros(2, 3, 4), zeros(1, 4, 3, 4), zeros(1, 4, 3, 4)), {}, "slots, or page_table"),
         ((zeros(2, 3, 4), zeros(2, 3, 4), zeros(1, 4, 3, 8)[..., ::2], zeros(1, 4, 3, 4)), {}, "has gaps"),
+        ((zeros(2, 3, 4), zeros(2, 3, 4), *[zeros(1, 4, 3, 4)] * 2, zeros(2, dtype=np.int32)), {}, "are one array"),
         (
             (zeros(2, 3, 4), zeros(2, 3, 4), zeros(1, 4, 3, 4), zeros(1, 4, 3, 4), zeros(3, dtype=np.int32)),
             {},

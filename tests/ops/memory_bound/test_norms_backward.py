@@ -103,11 +103,17 @@ def test_plans_fit(dtype, centered):
     assert gradient_plan(1 << 20, dtype, centered) is None
 
 
+def test_no_columns():
+    x, w = random(9, 4, 0), random(9, 0)
+    assert [y.shape for y in layer_norm_backward(x, x, w)] == [(4, 0), (0,), (0,)]
+
+
 def test_wrong_use():
     x = random(8, 4, 8)
     for call, message in (
         (lambda: rms_norm_backward(x[:2], x), r"dy has shape \(2, 8\)"),
         (lambda: layer_norm_backward(x, x, x), r"weight is f32 of shape \(4, 8\)"),
+        (lambda: layer_norm_backward(x, x, x[0], bias=x[0]), "bias is an array"),
     ):
         with pytest.raises(mt.MinitileError, match=message) as error:
             call()

@@ -125,6 +125,7 @@ def test_wrong_use():
         (lambda: softmax([1.0]), "no array"),
         (lambda: softmax(x.astype(np.float64)), "x is f64"),
         (lambda: softmax(x, out=np.zeros((4, 9), f32)), r"out is f32 of shape \(4, 9\)"),
+        (lambda: softmax(x, out=np.zeros((4, 16), f32)[:, ::2]), "with gaps"),
         (lambda: softmax(np.float32(1).reshape(())), "no dimensions"),
     ):
         with pytest.raises(mt.MinitileError, match=message) as error:

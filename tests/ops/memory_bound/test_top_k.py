@@ -96,5 +96,7 @@ def test_no_rows_and_what_does_not_fit():
     for k in (0, 9, -1):
         with pytest.raises(mt.MinitileError, match=f"k is {k}"):
             top_k(given(random(8, 2, 8)), k)
+    with pytest.raises(mt.MinitileError, match=r"k is 2\.0"):
+        top_k(given(random(8, 2, 8)), 2.0)
     with pytest.raises(mt.MinitileError, match="k is 65"):
         top_k(given(random(8, 2, 80)), 65)

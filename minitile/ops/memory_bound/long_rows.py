@@ -65,8 +65,10 @@ def long_plan(
     """The plan for rows of n elements, of so many tensors at a time, in one of these clusters; None where none of them
     holds a row. With two `factors`, a weight and a bias, a thread of a block alone has more of the row: what waits of
     them takes registers, and so many blocks would not have room."""
+    vector = VECTOR // dtype.bytes
+    even = n % vector == 0
     for cluster in clusters:
-        share = math.ceil(n / cluster)
+        share = math.ceil((n if even else n + vector - 1) / cluster)
         if share * dtype.bytes * tensors <= (WHOLE if cluster == 1 else PART if cluster < clusters[-1] else MOST_PART):
             bytes_ = share * dtype.bytes
             if factors > 1 and cluster == 1:
@@ -76,7 +78,8 @@ def long_plan(
                 threads = dividing(bytes_, wish)
             columns = math.ceil(bytes_ / (threads * STEP)) * threads * STEP // dtype.bytes
             fit = SHARED // (columns * dtype.bytes * tensors + BLOCK_SHARED)
-            return LongPlan(cluster, columns, threads, columns * cluster == n, max(1, min(fit, BUSY // threads)))
+            resident = max(1, min(fit, (BUSY if even else BUSY_ODD) // threads))
+            return LongPlan(cluster, columns, threads, columns * cluster == n, resident, even=even)
     return None
 
 

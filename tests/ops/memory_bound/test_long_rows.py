@@ -192,3 +192,12 @@ def test_rows_from_4_kb_on_wait_in_shared_memory(monkeypatch: pytest.MonkeyPatch
     kinds = {n: type(rows_of("x", np.zeros((2, n), np.float32)).choose()) for n in (512, 1024, 1025, 4096)}
     assert kinds == {512: RowPlan, 1024: LongPlan, 1025: RowPlan, 4096: LongPlan}
     assert isinstance(rows_of("x", np.zeros((2, 1024), np.float32)).choose(tensors=2), RowPlan)
+
+
+def test_rows_that_begin_anywhere_have_room_in_front() -> None:
+    """Up to a vector less one element, as the kernel is told."""
+    for n in (1001, 32769, 50257, 100003):
+        plan = long_plan(n, dtype_of_name("bf16"))
+        assert not plan.even
+        assert plan.cluster * plan.columns >= n + 7
+    assert long_plan(50264, dtype_of_name("bf16")).even

@@ -61,10 +61,9 @@ def on_cpu() -> Iterator[None]:
 
         wait_stream = wait_event = record_event = synchronize = __exit__
 
-    generator = torch.Generator
-
-    def on_host(device: Any = None) -> Any:
-        return generator()
+    class Generator(torch.Generator):  # type: ignore[misc]
+        def __new__(cls, device: Any = None) -> Any:
+            return super().__new__(cls, "cpu")
 
     def gives(value: Any) -> Callable[..., Any]:  # a function of its own each, as torch's compiler wants
         return lambda *_, **__: value
@@ -89,7 +88,7 @@ def on_cpu() -> Iterator[None]:
         for name, value in replaced.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value))
         stack.enter_context(mock.patch.object(torch.nn.Module, "cuda", lambda self, *_: self))
-        stack.enter_context(mock.patch.object(torch, "Generator", on_host))
+        stack.enter_context(mock.patch.object(torch, "Generator", Generator))
         stack.enter_context(Cpu())
         stack.enter_context(mock.patch.object(MODE, "simulated", True))
         yield

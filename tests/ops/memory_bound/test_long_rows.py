@@ -38,9 +38,10 @@ FORMS = [
 
 
 def plan_of(n: int, cluster: int, threads: int, size: int) -> dict[str, Any]:
-    width = threads * 32 // size
-    columns = -(-n // (cluster * width)) * width
-    return LongPlan(cluster, columns, threads, columns * cluster == n)._asdict()
+    width, vector = threads * 32 // size, 16 // size
+    even = n % vector == 0
+    columns = -(-(n if even else n + vector - 1) // (cluster * width)) * width
+    return LongPlan(cluster, columns, threads, columns * cluster == n, even=even)._asdict()
 
 
 def run(kernel: Any, *arrays: Any, **constants: Any) -> list[Any]:

@@ -202,3 +202,20 @@ def test_rows_that_begin_anywhere_have_room_in_front() -> None:
         assert not plan.even
         assert plan.cluster * plan.columns >= n + 7
     assert long_plan(50264, dtype_of_name("bf16")).even
+
+
+def test_plans_of_rows_that_begin_anywhere():
+    """Their parts hold a vector more; and without spilling, which of 6 blocks' registers the norms would."""
+    kind = dtype_of_name("bf16")
+    for n in (4001, 32769, 50257):
+        plan = long_plan(n, kind)
+        assert not plan.even
+        assert plan.columns * plan.cluster >= n + 7
+    x, w = mt.spec((64, 50257), "bfloat16"), mt.spec((50257,), "bfloat16")
+    compiled = long_norm(True, True, True, False).compile(
+        x, x, w, w, x, x, 1e-5, target="sm_90a", **long_plan(50257, kind)._asdict()
+    )
+    assert compiled.spills == 0
+    text = compiled.asm["ptx"]
+    assert "cp.async.cg.shared.global" in text
+    assert text.count("st.global.v4") == 10  # of five steps, two vectors of a thread each

@@ -180,10 +180,10 @@ class Dispatcher:
         return self._compile(place, key[2:], True) if False in fits else found
 
 
-def raise_for_caller(error: LaunchError) -> NoReturn:
-    """The runtime's error as a MinitileError at the user's line."""
+def raise_for_caller(error: LaunchError, name: str = "") -> NoReturn:
+    """The runtime's error as a MinitileError at the user's line. name: the argument that it is about."""
     kind = LaunchArgumentError if isinstance(error, ArgumentError) else DeviceError
-    raise kind(error.message, caller_location(), error.hint) from None
+    raise kind(f"{name}: {error.message}" if name else error.message, caller_location(), error.hint) from None
 
 
 def shorten(error: MinitileError) -> None:

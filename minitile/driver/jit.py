@@ -300,7 +300,7 @@ class Kernel:
         self._refresh()
         constants = self._constants(given)
         dtypes = tuple(
-            (p.name, _array_dtype(given[p.name]))
+            (p.name, _array_dtype(given[p.name], p.name))
             for p in self.signature.runtime
             if p.kind == "tensor" and not p.dtype and not p.made
         )
@@ -418,7 +418,7 @@ class Kernel:
         dtypes = {m.name: m.dtype for m in calls.results.made}
         passed = {a.name: x for a, x in zip(calls.passed, runtime, strict=True)}
         return [
-            (shapes[n], dtypes[n]) if n in shapes else (tuple(passed[n].shape), _array_dtype(passed[n]))
+            (shapes[n], dtypes[n]) if n in shapes else (tuple(passed[n].shape), _array_dtype(passed[n], n))
             for n in calls.results.returned
         ]
 
@@ -624,11 +624,11 @@ def _key(constants: Constants) -> tuple[Any, ...]:
     return tuple((name, exact(value)) for name, value in constants)
 
 
-def _array_dtype(x: Any) -> DType:
+def _array_dtype(x: Any, what: str) -> DType:
     try:
         name = dtype_name(x)
     except LaunchError as error:
-        raise_for_caller(error)
+        raise_for_caller(error, what)
     try:
         return dtype_of_name(name)
     except MinitileError as error:

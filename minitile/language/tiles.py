@@ -256,6 +256,7 @@ def transpose(src: Any, dst: Any) -> None:
             f"{what}: {'×'.join(map(str, shape))} from {a.memory.describe()}, "
             f"{'×'.join(map(str, b.shape))} in {b.memory.describe()}",
             trace.loc,
+            f"the transpose is {'×'.join(map(str, turned(shape)))}",
         )
     for region in (a, b):
         if region.start and len(shape) > region.memory.ndim:

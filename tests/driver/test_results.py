@@ -266,6 +266,14 @@ class TestErrors:
 
         self.refuses("minitile makes no arrays beside no tensor", kernel, 3)
 
+    def test_an_argument_of_any_dtype(self):
+        @mt.kernel
+        def first(X: T.Tensor(("M",), None)):
+            with T.Kernel(1, threads=32):
+                X[0] = 1
+
+        self.refuses("X: NoneType is no array", first, None)
+
     def test_too_few(self):
         x, bias = arrays()
         k = linear.compile(x, bias, target="sm_80")

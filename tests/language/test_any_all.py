@@ -175,6 +175,7 @@ def test_what_does_not_fit():
     for wrong, message in (
         (lambda A, f, g: T.any_of(A), "run-time extent"),
         (lambda A, f, g: T.transpose(f, f), "64×32 from"),
+        (lambda A, f, g: T.transpose(f, f), "the transpose is 32×64"),
         (lambda A, f, g: T.transpose(g, g), "1 dimensions"),
         (lambda A, f, g: T.transpose(f, A[0, 0]), "not cast"),
         (lambda A, f, g: T.any_of(3), "must be a tensor"),

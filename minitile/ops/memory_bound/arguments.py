@@ -123,7 +123,7 @@ def described(name: str, x: Any) -> ArrayInfo:
     try:
         return describe(x)
     except LaunchError as error:
-        raise_for_caller(error)
+        raise_for_caller(error, name)
 
 
 class Tile(NamedTuple):

@@ -12,16 +12,16 @@ from minitile.tilelang.language.thread_reduce import combining, dimension, put
 def im2col(img: Any, col: Any, nhw_step: Any, c_step: Any, kernel: int, stride: int, dilation: int, pad: int) -> None:
     """The tile (rows nhw_step · M, columns c_step · K, of M × K) of the matrix whose product with the kernels is the
     convolution of `img` (N, H, W, C): a row for each place of the window, a column for each of its elements."""
-    _, height, width, channels = img.shape
+    _, height, width, depth = img.shape
     block_m, block_k = col.shape
     rows = (height + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1
     columns = (width + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1
     for i, j in T.Parallel(block_m, block_k):
         m = nhw_step * block_m + i
         k = c_step * block_k + j
-        y = m // columns % rows * stride + k // (kernel * channels) * dilation - pad
-        x = m % columns * stride + k // channels % kernel * dilation - pad
-        col[i, j] = img[m // (rows * columns), y, x, k % channels]
+        y = m // columns % rows * stride + k // (kernel * depth) * dilation - pad
+        x = m % columns * stride + k // depth % kernel * dilation - pad
+        col[i, j] = img[m // (rows * columns), y, x, k % depth]
 
 
 @regions("target")

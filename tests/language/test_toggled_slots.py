@@ -1,4 +1,4 @@
-"""Two slots that a loop takes in turns, `i % 2` and `(i % 2) ^ 1`, are different places, in a branch as well."""
+"""Two slots that a loop alternates between, `i % 2` and `(i % 2) ^ 1`, are different places, in a branch as well."""
 
 from __future__ import annotations
 

@@ -369,8 +369,9 @@ class Kernel:
         return lambda *args: go(*[args[i] for i in kept])
 
     def _refresh(self) -> None:
-        """Captured values may have changed since the last compilation."""
-        if not self._captures.current():
+        """Captured values may have changed since the last compilation, and attributes of modules and classes come to
+        be between the kernel's definition and its first call."""
+        if not self._table or not self._captures.current():
             self._captures = captures(self.function, self._owners)
             self._plain, self._count = {}, -1
             self._makes = None

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from types import ModuleType
 
 import ml_dtypes
 import numpy as np
@@ -161,6 +162,24 @@ def test_globals_that_come_after_the_kernel(monkeypatch):
     monkeypatch.setitem(globals(), "below", lambda x: x - OFFSET)
     above_its_helper(b)
     assert b[0] == 18
+
+
+def test_attributes_that_come_after_the_kernel():
+    """Of modules and classes, as where modules import one another: from the first call on their changes are seen."""
+    helpers = ModuleType("helpers")
+
+    class Late:
+        pass
+
+    @mt.kernel
+    def kernel(B: T.Tensor((1,), T.int32)):
+        with T.Kernel(1, threads=32):
+            B[0] = helpers.late + Late.offset
+
+    b = np.zeros(1, np.int32)
+    for helpers.late, Late.offset in ((1, 10), (2, 10), (2, 20)):
+        kernel(b)
+        assert b[0] == helpers.late + Late.offset
 
 
 @dataclasses.dataclass

@@ -171,6 +171,10 @@ def rotary(
     if len(cosine.shape) != 2 or 2 * cosine.shape[1] != width:
         raise refused(f"cos has shape {cosine.shape}", f"it is positions × {width // 2}, half of a head's elements")
     sine = cosine.like("sin", sin)
+    if positions is None and tokens > cosine.shape[0]:
+        raise refused(
+            f"cos has {cosine.shape[0]} positions", f"there are {tokens} tokens, each at its place among them"
+        )
     place = None if positions is None else _positions(positions, query, (*outer, tokens))
     rotated = [x.empty(x.shape) for x in (query, key) if x is not None]
     if sized(query.shape) or (key is not None and sized(key.shape)):

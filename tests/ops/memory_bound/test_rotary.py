@@ -115,6 +115,7 @@ def array(*shape, dtype=f32):
         ((array(3, 2, 8), array(3, 2, 8, dtype=f16), array(4, 4), array(4, 4)), "k is f16"),
         ((array(3, 2, 8), None, array(4, 8), array(4, 8)), "half of a head"),
         ((array(3, 2, 8), None, array(4, 4), array(5, 4)), "sin has shape"),
+        ((array(5, 2, 8), None, array(4, 4), array(4, 4)), "cos has 4 positions"),
         ((array(3, 2, 8), None, array(4, 4), array(4, 4), array(3)), "positions is f32"),
         ((array(3, 2, 8), None, array(4, 4), array(4, 4), array(4, dtype=np.int32)), "positions has shape"),
     ],

@@ -115,7 +115,8 @@ def transpose(x: Any, *, out: Any = None, plan: TransposePlan | None = None) -> 
     """A matrix with rows and columns exchanged, or a batch of such, in memory: `x.transpose(-1, -2).contiguous()`.
 
     Args:
-        x: […, M, N] of torch, CuPy, or NumPy (then the simulator computes), of any dtype of T: elements of 1, 2, 4 or 8 bytes.
+        x: […, M, N] of torch, CuPy, or NumPy (then the simulator computes), of any of T's dtypes: elements of 1, 2,
+            4 or 8 bytes.
         out: where the result goes, […, N, M], row-major; without it, a new array.
         plan: instead of the one that `transpose_plan` chooses.
 

@@ -1,0 +1,12 @@
+"""Proofs of synchronisation from PTX text: no race, no missing wait or proxy fence, no deadlock, for every schedule and
+every trip count (docs/proof.md).
+
+`text` parses; `values` are registers; `events` are what instructions do to shared memory and barriers; `memory` holds
+what is known complete; `barriers` the rules A, W and L; `semantics` executes one instruction; `explore` runs the text on
+abstract state until the state repeats. Nothing here imports the compiler or the simulators.
+"""
+
+from minitile.proof.explore import Proof, prove
+from minitile.proof.text import Launch, Refused
+
+__all__ = ["Launch", "Proof", "Refused", "prove"]

@@ -2,8 +2,9 @@
 every trip count (docs/proof.md).
 
 `text` parses; `values` are registers; `events` are what instructions do to shared memory and barriers; `memory` holds
-what is known complete; `barriers` the rules A, W and L; `semantics` executes one instruction; `explore` runs the text on
-abstract state until the state repeats. Nothing here imports the compiler or the simulators.
+what is known complete; `barriers` the rules A, W and L; `descriptors` what wgmma reads; `semantics` executes one
+instruction on a `state`; `explore` runs the text until the state repeats. Nothing here imports the compiler or the
+simulators.
 """
 
 from minitile.proof.explore import Proof, prove

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from minitile.proof.semantics import Fork, Machine, Question
-from minitile.proof.state import ALL, State, Warp, bits
+from minitile.proof.state import State, Warp, bits
 from minitile.proof.text import Launch, Refused, parse
-from minitile.proof.values import SMALL, Affine, Counter, Value, affine
+from minitile.proof.values import SMALL, TOP, Affine, Counter, Value, affine, join, lanes_of
 
 MOST_STATES = 5000
 MOST_STEPS = 400_000  # between two questions
@@ -111,13 +111,11 @@ class Explorer:
         elif question.kind == "fact":
             new.facts[question.key] = int(yes)
         else:
-            number, name = question.key  # type: ignore[misc]
+            number, name, lane = question.key
             registers = new.warps[number].registers
-            old = registers.get(name)
-            if isinstance(old, tuple):
-                registers[name] = tuple(each if each in (0, 1) else int(yes) for each in old)
-            else:
-                registers[name] = int(yes)
+            lanes = lanes_of(registers.get(name, TOP))
+            answers = tuple(int(yes) if lane in (-1, n) else v for n, v in enumerate(lanes))
+            registers[name] = join(answers)
         return new
 
     # -- normal form
@@ -146,15 +144,13 @@ class Explorer:
         for loop in self._loops_ahead(warp):
             now = warp.registers.get(loop.counter)
             inside = loop.head <= warp.pc <= loop.back and isinstance(now, Counter)
-            if inside and now.base == base and not self._entered_again(warp, loop.head):
-                continue
-            if inside and not self._entered_again(warp, loop.head):
+            if inside and not self._entered_again(loop.head):
                 continue
             if any(self._start_base(warp, arg) in (None, base) for arg in self.starts[loop.counter]):
                 return True
         return False
 
-    def _entered_again(self, warp: Warp, head: int) -> bool:
+    def _entered_again(self, head: int) -> bool:
         """Whether a loop's start may be reached from within: it lies in another loop."""
         return any(loop.head < head <= loop.back for loop in self.program.loops)
 
@@ -164,7 +160,9 @@ class Explorer:
 
     def _shift(self, state: State, base: Any) -> None:
         """Lowers all counters of a base by one number, if all stay at SMALL or above and nobody can join anew."""
-        values = [v.value for w in state.warps for v in w.registers.values() if isinstance(v, Counter) and v.base == base]
+        values = [
+            v.value for w in state.warps for v in w.registers.values() if isinstance(v, Counter) and v.base == base
+        ]
         by = min(values) - SMALL
         if by <= 0 or any(self._may_start(warp, base) for warp in state.warps):
             return
@@ -180,7 +178,7 @@ class Explorer:
                 state.oracle[key] = below, above
 
     def _rename(self, state: State) -> None:
-        """Names of events in the order in which a walk through the state meets them; forgets those that nothing asks for."""
+        """Names events in the order in which a walk through the state meets them; forgets those nothing asks for."""
         state.accesses.sort(key=lambda each: (each.by, each.line, each.write, each.units, each.lanes))
         names: dict[int, int] = {}
 
@@ -225,7 +223,8 @@ class Explorer:
             warp.open = tuple(replace(each, ids=new(each.ids)) for each in warp.open)
             warp.groups = tuple(tuple(replace(each, ids=new(each.ids)) for each in group) for group in warp.groups)
             warp.bulk = {
-                lane: (new(now), tuple(new(each) for each in groups)) for lane, (now, groups) in sorted(warp.bulk.items())
+                lane: (new(now), tuple(new(each) for each in groups))
+                for lane, (now, groups) in sorted(warp.bulk.items())
             }
         state.accesses = [replace(each, id=new(each.id), fence=new(each.fence)) for each in state.accesses]
         for at, barrier in state.mbarriers.items():
@@ -260,4 +259,4 @@ class Explorer:
         )
 
 
-__all__ = ["ALL", "Explorer", "Proof", "prove"]
+__all__ = ["Explorer", "Proof", "prove"]

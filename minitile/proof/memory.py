@@ -7,7 +7,7 @@ aligned to its size (else it is refused), so masks are exact.
 from __future__ import annotations
 
 from minitile.proof.events import Access
-from minitile.proof.state import State, Warp, bits
+from minitile.proof.state import State, Warp
 from minitile.proof.text import Refused
 
 UNIT = 4  # bytes; what is smaller is refused
@@ -46,16 +46,19 @@ def access(
         raise Refused(line, "out of bounds of shared memory")
     if not write and units & ~state.written:
         raise Refused(line, "reads bytes that nothing has written")
-    knows, mine = warp.knows(lanes), (warp.number, warp.pc)
+    knows, by = warp.knows(lanes), (warp.number, warp.pc)
     own = {event for event, _ in warp.own}
     kept = []
     for each in state.accesses:
         if each.units & units and (write or each.write):
             _ordered(each, warp, line, knows, own, shares, asynchronous)
-        if not _superseded(each, knows, write, asynchronous, units, mine, shares):
+        if not _superseded(each, knows, write, asynchronous, units, by, shares):
             kept.append(each)
     event, fence = state.new(), 0 if asynchronous else state.new()
-    state.accesses = [*kept, Access(event, fence, write, asynchronous, units, mine, () if asynchronous else shares, line)]
+    state.accesses = [
+        *kept,
+        Access(event, fence, write, asynchronous, units, by, () if asynchronous else shares, line),
+    ]
     if write:
         state.written |= units
     return event
@@ -106,7 +109,3 @@ def fence(state: State, warp: Warp, lanes: int) -> None:
             whose = sum(1 << lane for lane, _ in each.lanes)
             if not whose & ~lanes and each.fence & ~warp.known and (each.fence, whose) not in warp.own:
                 warp.did(each.fence, whose)
-
-
-def lane_count(lanes: int) -> int:
-    return len(list(bits(lanes)))

@@ -1,13 +1,12 @@
 """What one instruction does to the abstract state. What is not known here is refused.
 
-`Machine.step` executes the next instruction of a warp and says whether it could; it raises `Fork` before any change where
-the answer of an oracle is needed: a test of a loop, a truth of the launch, or an unknown of a whole warp.
+`Machine.step` executes the next instruction of a warp and says whether it could; it raises `Fork` before any change
+where the answer of an oracle is needed: a test of a loop, a truth of the launch, or an unknown of a whole warp.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +32,7 @@ from minitile.proof.values import (
     launch_wide,
     logic,
     negate,
-    plus,
+    of_a_lane,
     signed,
     symbol,
     uniform,
@@ -58,10 +57,11 @@ _ITEM = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 
 @dataclass(frozen=True)
 class Question:
-    """kind "bound": whether value < bound, key (base, bound); "fact": key a Predicate; "warp": key (warp, register)."""
+    """kind "bound": whether value < bound, key (base, bound); "fact": key a Predicate; "warp": key (warp, register,
+    lane; -1 for all)."""
 
     kind: str
-    key: Hashable
+    key: Any
     value: int = 0
 
 
@@ -163,7 +163,8 @@ class Machine:
         truths = tuple(self.truth(state, v) if warp.mask >> n & 1 else 0 for n, v in enumerate(lanes_of(value)))
         unknowns = [n for n, v in enumerate(truths) if v not in (0, 1)]
         if value is UNIFORM or len(unknowns) == 1:
-            raise Fork(Question("warp", (warp.number, each.guard)))
+            lane = -1 if value is UNIFORM else unknowns[0]
+            raise Fork(Question("warp", (warp.number, each.guard, lane)))
         if unknowns:
             raise Refused(each.line, f"{each.guard} is not known, and may differ in the warp")
         yes = sum(1 << n for n, v in enumerate(truths) if v == 1)
@@ -199,6 +200,8 @@ class Machine:
             return compare(name, kind, a, b)
         if kind not in ("s32", "u32", "b32") or not (uniform(a) and uniform(b)):
             return unknown(a, b)
+        if kind != "s32" and any(_below_zero(v) for v in (a, b)):
+            return UNIFORM
         if name in ("eq", "ne"):
             if isinstance(b, Counter):
                 a, b = b, a
@@ -301,14 +304,14 @@ class Machine:
         if lanes != ALL:
             old = lanes_of(warp.registers.get(name, TOP))
             mixed = tuple(v if lanes >> n & 1 else old[n] for n, v in enumerate(lanes_of(value)))
-            value = join(tuple(TOP if v is UNIFORM else v for v in mixed))
+            value = join(tuple(map(of_a_lane, mixed)))
         warp.registers[name] = value
 
     # -- registers
 
     def arithmetic(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
         if each.op.startswith(("elect", "shfl")):
-            if lanes != ALL:
+            if lanes != ALL or each.args[-1] not in ("0xffffffff", "-1", "4294967295"):
                 raise Refused(each.line, f"by some lanes of a warp: {each.text}")
             warp.converge()
         if each.op == "elect.sync" and re.fullmatch(r"(_|%\w+)\|%\w+", each.args[0]):
@@ -316,6 +319,8 @@ class Machine:
                 warp.registers[name] = TOP
             warp.registers[each.args[0].partition("|")[2]] = (1, *(0,) * 31)
             return
+        if each.base == "ld" and not each.op.startswith(("ld.param.", "ld.global.", "ld.const.", "ld.local.")):
+            raise Refused(each.line, f"not known: {each.op}")
         result = self.result(state, warp, each)
         if len(each.writes) == 1:
             self.put(warp, each.writes[0], result, lanes)
@@ -332,21 +337,24 @@ class Machine:
         if op.startswith("cvta.") or op in ("cvt.s64.s32", "cvt.u64.u32", "cvt.s32.s64", "cvt.u32.u64"):
             return self.converted(self.value(warp, args[1]), op)
         if match := re.fullmatch(r"ld\.param\.[sub](32|64)", op):
-            name = re.fullmatch(r"\[(\w+)\]", args[1])
-            return symbol("param", name[1]) if name else TOP
+            found = re.fullmatch(r"\[(\w+)\]", args[1])
+            return symbol("param", found[1]) if found else TOP
         if match := _INTEGER_OP.fullmatch(op):
-            a, b = (self.operand(warp, arg, int(match[2][1:])) for arg in args[1:3])
-            return by_lane(lambda x, y: binary(match[1][:3].rstrip("."), match[2], x, y), a, b)
+            name, kind = match[1][:3], match[2]
+            a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
+            return by_lane(lambda x, y: binary(name, kind, x, y), a, b)
         if match := re.fullmatch(r"mad\.lo\.([su]32)", op):
             a, b, c = (self.operand(warp, arg, 32) for arg in args[1:4])
             kind = match[1]
             return by_lane(lambda x, y, z: binary("add", kind, binary("mul", kind, x, y), z), a, b, c)
         if match := re.fullmatch(r"(and|or|xor|not)\.pred", op):
             values = [self.value(warp, arg) for arg in args[1:]]
-            return by_lane(negate if match[1] == "not" else lambda x, y: logic(match[1], x, y), *values)
+            name = match[1]
+            return by_lane(negate if name == "not" else lambda x, y: logic(name, x, y), *values)
         if match := re.fullmatch(r"setp\.(lt|le|gt|ge|eq|ne)\.([sub](?:32|64))", op):
-            a, b = (self.operand(warp, arg, int(match[2][1:])) for arg in args[1:3])
-            return by_lane(lambda x, y: self.test(state, match[1], match[2], x, y), a, b)
+            name, kind = match[1], match[2]
+            a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
+            return by_lane(lambda x, y: self.test(state, name, kind, x, y), a, b)
         if re.fullmatch(r"selp\.[sub](32|64)", op):
             width = int(op[-2:])
             a, b = (self.operand(warp, arg, width) for arg in args[1:3])
@@ -474,7 +482,7 @@ class Machine:
             raise Refused(each.line, f"not known: {each.op}")
         value = lanes_of(self.address(warp, each.args[1 if load else 0], each.line))
         shares = tuple((n, memory.span(value[n], size, each.line)) for n in bits(lanes) if n < sharers)
-        if load and sharers < 32 or (each.base.endswith("matrix") and load):
+        if (load and sharers < 32) or (each.base.endswith("matrix") and load):
             # Rows that one lane names are given to all: each lane reads them all.
             total = 0
             for _, mine in shares:
@@ -541,9 +549,7 @@ class Machine:
         if lanes & (lanes - 1):
             raise Refused(each.line, "a bulk copy by several lanes")
 
-    def _bulk(
-        self, state: State, warp: Warp, each: Instruction, lanes: int, at: int, size: int, *, write: bool
-    ) -> int:
+    def _bulk(self, state: State, warp: Warp, each: Instruction, lanes: int, at: int, size: int, *, write: bool) -> int:
         return memory.access(
             state,
             warp,
@@ -633,6 +639,10 @@ class Machine:
         state.products[group] = tuple(queues)
 
 
+def _below_zero(a: Value) -> bool:
+    return a.value < 0 if isinstance(a, Counter) else isinstance(a, int) and signed(a, 32) < 0
+
+
 def _select(a: Value, b: Value, p: Value) -> Value:
     if p in (0, 1):
         return a if p == 1 else b
@@ -645,4 +655,4 @@ def _extended(value: Value) -> Value:
     return value if isinstance(value, Affine) else unknown(value)
 
 
-__all__ = ["BASE", "Fork", "Machine", "Question", "plus"]
+__all__ = ["BASE", "Fork", "Machine", "Question"]

@@ -1,4 +1,4 @@
-"""PTX text for the proof: instructions with what they read and write, control flow, liveness, and the slice that counts.
+"""PTX text for the proof: instructions with what they read and write, control flow, liveness, and what counts.
 
 Only the body of one entry in a flat scope is read. What is not understood is `Refused`, with its line.
 """
@@ -13,14 +13,14 @@ REGISTER = re.compile(r"%[A-Za-z_]\w*(?:\.[xyz])?")
 INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
 # Instructions that compute registers from registers; the first operand is the destination. `ld` of global and of
 # parameters is among them: what is loaded is a symbol or unknown.
-ARITHMETIC = frozenset(
-    "mov cvt cvta add sub mul mad fma div rem min max neg abs and or xor not shl shr shf prmt lop3 bfe bfi setp selp set "
-    "ex2 lg2 rcp sqrt rsqrt sin cos tanh copysign clz popc brev ld shfl elect".split()
-)
-# Instructions that do something and write no register but those that EVENTS_THAT_WRITE names.
-EVENTS = frozenset(
-    "bra ret bar barrier fence mbarrier cp wgmma st stmatrix ldmatrix griddepcontrol setmaxnreg prefetch nanosleep".split()
-)
+_ARITHMETIC = """
+    mov cvt cvta add sub mul mad fma div rem min max neg abs and or xor not shl shr shf prmt lop3 bfe bfi setp selp set
+    ex2 lg2 rcp sqrt rsqrt sin cos tanh copysign clz popc brev ld shfl elect"""
+ARITHMETIC = frozenset(_ARITHMETIC.split())
+# Instructions that do more than to write a register.
+_EVENTS = """
+    bra ret bar barrier fence mbarrier cp wgmma st stmatrix ldmatrix griddepcontrol setmaxnreg prefetch nanosleep"""
+EVENTS = frozenset(_EVENTS.split())
 
 
 class Refused(Exception):
@@ -137,17 +137,18 @@ def _statements(body: list[tuple[int, str]]) -> tuple[list[Instruction], dict[st
         text = raw.split("//")[0].strip()
         if not text or text.startswith((".loc", ".reg", ".pragma", ".shared")):
             continue
-        while match := re.match(r"([$\w]+):(?!:)\s*", text):
-            if match[1] in labels:
-                raise Refused(number, f"label twice: {match[1]}")
-            labels[match[1]] = len(code)
-            text = text[match.end() :]
-        if text and not text.endswith(";"):
-            raise Refused(number, f"a statement that does not end in its line: {text}")
-        for part in filter(None, (each.strip() for each in text.split(";"))):
-            if part.startswith((".", "{", "}")):
-                raise Refused(number, f"not known: {part}")
-            code.append(_instruction(len(code), number, part))
+        for part in (each.strip() for each in re.split(r"(?<=;)", text)):
+            while match := re.match(r"([$\w]+):(?!:)\s*", part):
+                if match[1] in labels:
+                    raise Refused(number, f"label twice: {match[1]}")
+                labels[match[1]] = len(code)
+                part = part[match.end() :]
+            if not part:
+                continue
+            if not part.endswith(";") or part.startswith((".", "{", "}")):
+                raise Refused(number, f"not known, or does not end in its line: {part}")
+            if part != ";":
+                code.append(_instruction(len(code), number, part[:-1].strip()))
     return code, labels
 
 
@@ -168,7 +169,9 @@ def _body(text: str) -> tuple[str, str, list[tuple[int, str]]]:
 
 def _arrays(header: str, body: list[tuple[int, str]], launch: Launch) -> tuple[dict[str, tuple[int, int]], int]:
     """Shared arrays and their bytes together; a dynamic array stands behind the others."""
-    declared = re.compile(r"\.shared\s+(?:\.align\s+(\d+)\s+)?\.(?:b|u|s|f)(\d+)\s+(\w+)\[(\d*)\];\s*(?://\s*(\d+) bytes)?")
+    declared = re.compile(
+        r"\.shared\s+(?:\.align\s+(\d+)\s+)?\.(?:b|u|s|f)(\d+)\s+(\w+)\[(\d*)\];\s*(?://\s*(\d+) bytes)?"
+    )
     arrays, end = {}, 0
     for dynamic in (False, True):
         for each in declared.finditer(header + "\n" + "\n".join(line for _, line in body)):
@@ -301,6 +304,8 @@ def data_operands(each: Instruction) -> tuple[int, ...]:
     """Operands of an event whose values do not matter: what is stored, products' registers, coordinates."""
     if each.base in ("st", "stmatrix"):
         return (1,)
+    if each.base in ("ld", "ldmatrix"):
+        return (0,)
     if each.op.startswith("wgmma.mma_async"):
         return (0, *((1,) if each.args[1].startswith("{") else ()), *range(3, len(each.args)))
     return ()
@@ -310,7 +315,7 @@ def _needed(code: list[Instruction], loops: tuple[Loop, ...]) -> frozenset[str]:
     """Registers on whose values events, branches and guards depend."""
     needed = {each.counter for each in loops} | {each.bound for each in loops}
     for each in code:
-        if each.base in EVENTS or each.base == "elect":
+        if each.base in EVENTS or each.op.startswith("ld.shared"):
             skipped = data_operands(each)
             for n, arg in enumerate(each.args):
                 if n not in skipped and not (each.op.startswith("st.global") or each.op.startswith("prefetch")):
@@ -340,7 +345,9 @@ def _next_kept(code: list[Instruction], needed: frozenset[str]) -> tuple[int, ..
     out = list(range(len(code) + 1))
     for each in reversed(code):
         touched = {*each.writes, *each.reads}
-        if each.pc not in targets and each.base in ARITHMETIC and needed.isdisjoint(each.writes):
-            if products.isdisjoint(touched) and not each.op.startswith(("shfl", "elect", "ld.shared")):
-                out[each.pc] = out[each.pc + 1]
+        idle = (each.base in ARITHMETIC and not each.op.startswith(("shfl", "elect", "ld."))) or each.op.startswith(
+            "ld.param"
+        )
+        if idle and each.pc not in targets and needed.isdisjoint(each.writes) and products.isdisjoint(touched):
+            out[each.pc] = out[each.pc + 1]
     return tuple(out)

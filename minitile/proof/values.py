@@ -8,7 +8,8 @@
            | UNIFORM                 unknown, but the same in all lanes of a warp
            | TOP                     unknown
 A predicate register holds 0 or 1, or what is unknown of them. An operation is exact on integers. On the others it is
-exact where its side condition holds (no wrap-around: an assumption for sizes, docs/proof.md), else the result is unknown.
+exact where its side condition holds (that sizes do not wrap around is an assumption, docs/proof.md), else the result is
+unknown.
 """
 
 from __future__ import annotations
@@ -80,11 +81,16 @@ def join(lanes: tuple[Value, ...]) -> Value:
     return first if all(each == first for each in lanes) else lanes
 
 
+def of_a_lane(a: Value) -> Value:
+    """What stands for a value in Lanes: an unknown of the warp is one of the lane only, and counters are whole."""
+    return TOP if a is UNIFORM or isinstance(a, Counter) else a
+
+
 def by_lane(function: Callable[..., Value], *values: Value) -> Value:
     if not any(isinstance(each, tuple) for each in values):
         return function(*values)
     lanes = tuple(function(*each) for each in zip(*map(lanes_of, values), strict=True))
-    return join(tuple(TOP if each is UNIFORM else each for each in lanes))
+    return join(tuple(map(of_a_lane, lanes)))
 
 
 def unknown(*values: Value) -> Value:

@@ -1,7 +1,8 @@
 """What instructions leave behind: accesses to shared memory, products under way, barriers. An event's id is one bit.
 
-An access is known complete by whoever has its `id` in its knowledge. A generic access has a second id, `fence`: it is
-known by whoever is ordered behind a proxy fence that the accessing thread has executed since (docs/memory.md).
+A thread whose set of known ids has an access's `id` is ordered behind its completion. A generic access has a second id,
+`fence`: known to threads that are ordered behind a proxy fence which the accessing thread has executed since
+(docs/memory.md).
 """
 
 from __future__ import annotations

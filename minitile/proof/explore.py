@@ -159,7 +159,7 @@ class Explorer:
         return affine(value, 32).terms if isinstance(value, (int, Affine)) else None
 
     def _shift(self, state: State, base: Any) -> None:
-        """Lowers all counters of a base by one number, if all stay at SMALL or above and nobody can join anew."""
+        """Lowers all counters of a base by one number, if all stay at SMALL or above and no warp can join anew."""
         values = [
             v.value for w in state.warps for v in w.registers.values() if isinstance(v, Counter) and v.base == base
         ]

@@ -262,7 +262,7 @@ class Machine:
             if each.target <= each.pc or any(i.base in ("bra", "ret") for i in inside):
                 raise Refused(each.line, "lanes of a warp part here, in a form that is not known")
             if any(each.pc < i.target < each.target for i in self.program.code):
-                raise Refused(each.line, "a label where lanes of a warp have parted")
+                raise Refused(each.line, "a label inside of a branch that lanes of a warp take differently")
             warp.stack += ((each.target, warp.mask),)
             warp.mask &= ~taken
             warp.pc += 1

@@ -1,4 +1,4 @@
-"""The abstract state of one CTA: warps with registers and knowledge, barriers, accesses, and answers of oracles."""
+"""The abstract state of one CTA: warps with registers and what they know, barriers, accesses, answers of oracles."""
 
 from __future__ import annotations
 

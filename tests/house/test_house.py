@@ -199,6 +199,15 @@ def test_the_simulator_stands_alone():
             assert not name.startswith("minitile") or name.startswith("minitile.runtime.sim"), f"{path} imports {name}"
 
 
+def test_the_prover_stands_alone():
+    """It shares no code with what it checks, nor with the simulators, which it is checked against."""
+    for path in sources("minitile/proof"):
+        for name in imports(path):
+            assert not name.startswith(("minitile", "z3")) or name.startswith("minitile.proof"), (
+                f"{path} imports {name}"
+            )
+
+
 @pytest.mark.parametrize("folder", FOLDERS.values())
 def test_no_framework_is_imported(folder):
     for path in sources(folder):

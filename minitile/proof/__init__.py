@@ -1,0 +1,13 @@
+"""Proofs of synchronisation from PTX text: no race, no missing wait or proxy fence, no deadlock, for every schedule and
+every trip count (docs/proof.md).
+
+`text` parses; `values` are registers; `events` are what instructions do to shared memory and barriers; `memory` holds
+what is known complete; `barriers` the rules A, W and L; `descriptors` what wgmma reads; `semantics` executes one
+instruction on a `state`; `explore` runs the text until the state repeats. Nothing here imports the compiler or the
+simulators.
+"""
+
+from minitile.proof.explore import Proof, prove
+from minitile.proof.text import Launch, Refused
+
+__all__ = ["Launch", "Proof", "Refused", "prove"]

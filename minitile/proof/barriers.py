@@ -1,0 +1,121 @@
+"""Barriers, and the rules that let one schedule stand for all (docs/proof.md):
+
+A  who arrives for phase n knows that n-1 is complete;
+W  who waits for phase n knows that n-1 is complete;
+L  who has waited for n is known to those who complete n+1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minitile.proof.events import MBarrier, NamedBarrier
+from minitile.proof.state import ALL, State, Warp
+from minitile.proof.text import Refused
+
+
+def arrive(state: State, warp: Warp, at: int, lanes: int, line: int, times: int, expect: int) -> None:
+    """Each of these lanes arrives `times` times and expects so many bytes."""
+    barrier = state.mbarriers[at]
+    if barrier.last & ~warp.knows(lanes):
+        raise Refused(line, "A: arrives, but need not know that the phase before is complete")
+    count = lanes.bit_count() * times
+    if count > barrier.pending:
+        raise Refused(line, "more arrivals than the mbarrier counts")
+    expects, released = barrier.expects, barrier.released | warp.releases(lanes)
+    if expect:
+        event = state.new()
+        warp.did(event, lanes)
+        expects += ((event, expect * lanes.bit_count()),)
+        released |= event
+    barrier = replace(barrier, pending=barrier.pending - count, expects=expects, released=released)
+    state.mbarriers[at] = complete(state, barrier, line)
+
+
+def copied(state: State, warp: Warp, at: int, lanes: int, line: int, size: int, event: int) -> None:
+    """A copy, started by these lanes, counts its bytes at an mbarrier; only bytes whose expect_tx they know of."""
+    barrier, knows = state.mbarriers[at], warp.knows(lanes)
+    if barrier.fence & ~knows:
+        raise Refused(line, "the mbarrier's initialisation need not be visible to copies (fence.mbarrier_init)")
+    left, expects = size, []
+    for expected, count in barrier.expects:
+        drawn = 0 if expected & ~knows else min(left, count)
+        left -= drawn
+        if count > drawn:
+            expects.append((expected, count - drawn))
+    if left:
+        raise Refused(line, "a copy of more bytes than are known to be expected")
+    barrier = replace(barrier, expects=tuple(expects), released=barrier.released | event)
+    state.mbarriers[at] = complete(state, barrier, line)
+
+
+def complete(state: State, barrier: MBarrier, line: int) -> MBarrier:
+    """The barrier in its next phase, if nothing is missing for this one."""
+    if barrier.pending or barrier.expects:
+        return barrier
+    for event, phase in barrier.waits:
+        if phase == barrier.index - 1 and event & ~barrier.released:
+            raise Refused(line, "L: completes a phase while a wait for the phase before need not have passed")
+    done = state.new()
+    return replace(
+        barrier,
+        pending=barrier.count,
+        last=done,
+        before=barrier.last,
+        index=barrier.index + 1,
+        released=0,
+        done=barrier.released | done,
+        waits=tuple(each for each in barrier.waits if each[1] >= barrier.index),
+    )
+
+
+def wait(state: State, warp: Warp, at: int, lanes: int, line: int, parity: int) -> bool:
+    """Whether the wait passes now. Which phase it is for must be the same in every schedule."""
+    barrier, knows = state.mbarriers[at], warp.knows(lanes)
+    if not barrier.last & ~knows:
+        phase = barrier.index - 1 if (barrier.index - 1) % 2 == parity else barrier.index
+    elif not barrier.before & ~knows:
+        if barrier.index % 2 == parity:
+            raise Refused(line, "W: waits for a phase, or for the one two before")
+        phase = barrier.index - 1
+    else:
+        raise Refused(line, "W: waits, but need not know that the phase before is complete")
+    if phase == barrier.index:
+        return False
+    event = state.new()
+    state.mbarriers[at] = replace(barrier, waits=(*barrier.waits, (event, phase)))
+    warp.learn(barrier.done, lanes)
+    if lanes & (lanes - 1) and lanes != ALL:
+        warp.passed |= event
+    else:  # a whole warp leaves the wait together: an assumption (docs/proof.md)
+        warp.learn(event, lanes)
+    return True
+
+
+def meet(state: State, warp: Warp, number: int, threads: int, line: int, waits: bool) -> None:
+    """A whole warp arrives at a named barrier; if it waits, it stands at it until State.warps' `at` is taken back."""
+    barrier = state.named.get(number, NamedBarrier())
+    warp.converge()
+    if barrier.last & ~warp.known:
+        raise Refused(line, "A: arrives at a barrier, but need not know that its last use is over")
+    if barrier.arrived and barrier.threads != threads:
+        raise Refused(line, "a barrier of different numbers of threads")
+    if threads % 32 or not 0 < threads <= 32 * len(state.warps) or not 0 <= number < 16:
+        raise Refused(line, f"a barrier {number} of {threads} threads")
+    me = 1 << warp.number
+    if barrier.arrived & me:
+        raise Refused(line, "arrives at a barrier twice")
+    released = barrier.released | warp.releases(ALL)
+    arrived, waiting = barrier.arrived | me, barrier.waiting | (me if waits else 0)
+    if waits:
+        warp.at = number
+    if arrived.bit_count() * 32 < threads:
+        state.named[number] = NamedBarrier(threads, arrived, waiting, released, barrier.last)
+        return
+    done = state.new()
+    state.named[number] = NamedBarrier(last=done)
+    for other in state.warps:
+        if waiting >> other.number & 1:
+            other.synchronise()
+            other.known |= released | done
+            other.at = -1

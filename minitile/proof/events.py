@@ -1,0 +1,71 @@
+"""What instructions leave behind: accesses to shared memory, products under way, barriers. An event's id is one bit.
+
+A thread whose set of known ids has an access's `id` is ordered behind its completion. A generic access has a second id,
+`fence`: known to threads that are ordered behind a proxy fence which the accessing thread has executed since
+(docs/memory.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """`units`: a bit for each unit of shared memory (memory.unit). `lanes`: the share of each lane of a generic access.
+    `by`: warp and pc."""
+
+    id: int
+    fence: int
+    write: bool
+    asynchronous: bool
+    units: int
+    by: tuple[int, int]
+    lanes: tuple[tuple[int, int], ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """wgmma's of a warp: ids of their reads; registers as bits: accumulators, and fragments of A; shape and list of
+    accumulators, within which products follow each other by themselves."""
+
+    ids: int
+    accumulators: int
+    fragments: int
+    form: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MBarrier:
+    """An mbarrier in phase `index`.
+
+    last, before: ids of the completion of the phases index-1 and index-2 (of the initialisation at first). fence: id
+    of fence.mbarrier_init. expects: (id, bytes) of expect_tx not yet drawn by copies. released: what the arrivals of
+    this phase know; done: the same of the phase before. waits: (id, phase) of waits that passed.
+    """
+
+    count: int
+    pending: int
+    last: int
+    before: int
+    fence: int
+    index: int = 0
+    expects: tuple[tuple[int, int], ...] = ()
+    released: int = 0
+    done: int = 0
+    waits: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NamedBarrier:
+    """bar.sync and bar.arrive of one number: threads it is for, warps that have arrived and those of them that wait."""
+
+    threads: int = 0
+    arrived: int = 0
+    waiting: int = 0
+    released: int = 0
+    last: int = 0
+
+
+__all__ = ["Access", "MBarrier", "NamedBarrier", "Product", "replace"]

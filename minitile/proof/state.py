@@ -1,0 +1,130 @@
+"""The abstract state of one CTA: warps with registers and what they know, barriers, accesses, answers of oracles."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from minitile.proof.events import Access, MBarrier, NamedBarrier, Product
+from minitile.proof.values import Value
+
+ALL = 0xFFFFFFFF
+
+
+@dataclass(slots=True)
+class Warp:
+    """`known`: ids that every lane knows. `extra`: what single lanes know besides. `own`: (id, lanes) of which each of
+    these lanes knows its own share only. `passed`: waits that not all lanes need have passed. `mask`: active lanes;
+    `stack`: (pc, mask) where others join again. `dirty`: registers accessed since the last wgmma.fence, as bits.
+    `bulk`: by lane, ids of stores since the last commit, and of the groups."""
+
+    number: int
+    pc: int = 0
+    registers: dict[str, Value] = field(default_factory=dict)
+    mask: int = ALL
+    stack: tuple[tuple[int, int], ...] = ()
+    known: int = 0
+    extra: dict[int, int] = field(default_factory=dict)
+    own: tuple[tuple[int, int], ...] = ()
+    passed: int = 0
+    at: int = -1  # the number of the named barrier it waits at
+    done: bool = False
+    open: tuple[Product, ...] = ()
+    groups: tuple[tuple[Product, ...], ...] = ()
+    dirty: int = -1
+    bulk: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+
+    def copy(self) -> Warp:
+        new = Warp(*(getattr(self, name) for name in Warp.__slots__))
+        new.registers, new.extra, new.bulk = dict(self.registers), dict(self.extra), dict(self.bulk)
+        return new
+
+    def knows(self, lanes: int) -> int:
+        """What each of these lanes knows."""
+        if not self.extra:
+            return self.known
+        both = -1
+        for lane in _bits(lanes):
+            both &= self.extra.get(lane, 0)
+        return self.known | both if lanes else self.known
+
+    def releases(self, lanes: int) -> int:
+        """What is known once all of these lanes have arrived: each brings its share."""
+        out = self.known
+        for lane in _bits(lanes):
+            out |= self.extra.get(lane, 0)
+        for event, whose in self.own:
+            out |= event if not whose & ~lanes else 0
+        return out
+
+    def learn(self, ids: int, lanes: int) -> None:
+        if lanes == ALL:
+            self.known |= ids
+        else:
+            for lane in _bits(lanes):
+                self.extra[lane] = self.extra.get(lane, 0) | ids
+
+    def did(self, event: int, lanes: int) -> None:
+        """These lanes have each done their share of an event."""
+        if lanes & (lanes - 1):
+            self.own += ((event, lanes),)
+        else:
+            self.learn(event, lanes)
+
+    def converge(self) -> None:
+        """All lanes meet: waits are passed by all. Orders no memory."""
+        self.known |= self.passed
+        self.passed = 0
+
+    def synchronise(self) -> None:
+        """All lanes meet, and know what any of them knows."""
+        self.converge()
+        self.known = self.releases(ALL)
+        self.extra, self.own = {}, ()
+
+
+def _bits(mask: int) -> Iterable[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+bits = _bits
+
+
+@dataclass(slots=True)
+class State:
+    """`oracle`: for (base of a counter, bound) up to which value base + v < bound holds, and from which it does not
+    (None: not known). `facts`: predicates of the launch. `products`: for each warpgroup, per warp, what the others of
+    it have yet to execute."""
+
+    warps: list[Warp]
+    mbarriers: dict[int, MBarrier] = field(default_factory=dict)
+    named: dict[int, NamedBarrier] = field(default_factory=dict)
+    accesses: list[Access] = field(default_factory=list)
+    oracle: dict[Hashable, tuple[int, int | None]] = field(default_factory=dict)
+    facts: dict[Any, int] = field(default_factory=dict)
+    products: dict[int, tuple[tuple[Any, ...], ...]] = field(default_factory=dict)
+    ids: int = 0
+    written: int = 0
+    ended: int = 0
+
+    def new(self) -> int:
+        self.ids += 1
+        return 1 << (self.ids - 1)
+
+    def copy(self) -> State:
+        return State(
+            warps=[each.copy() for each in self.warps],
+            mbarriers=dict(self.mbarriers),
+            named=dict(self.named),
+            accesses=list(self.accesses),
+            oracle=dict(self.oracle),
+            facts=dict(self.facts),
+            products=dict(self.products),
+            ids=self.ids,
+            written=self.written,
+            ended=self.ended,
+        )

@@ -1,0 +1,353 @@
+"""PTX text for the proof: instructions with what they read and write, control flow, liveness, and what counts.
+
+Only the body of one entry in a flat scope is read. What is not understood is `Refused`, with its line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+REGISTER = re.compile(r"%[A-Za-z_]\w*(?:\.[xyz])?")
+INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
+# Instructions that compute registers from registers; the first operand is the destination. `ld` of global and of
+# parameters is among them: what is loaded is a symbol or unknown.
+_ARITHMETIC = """
+    mov cvt cvta add sub mul mad fma div rem min max neg abs and or xor not shl shr shf prmt lop3 bfe bfi setp selp set
+    ex2 lg2 rcp sqrt rsqrt sin cos tanh copysign clz popc brev ld shfl elect"""
+ARITHMETIC = frozenset(_ARITHMETIC.split())
+# Instructions that do more than to write a register.
+_EVENTS = """
+    bra ret bar barrier fence mbarrier cp wgmma st stmatrix ldmatrix griddepcontrol setmaxnreg prefetch nanosleep"""
+EVENTS = frozenset(_EVENTS.split())
+
+
+class Refused(Exception):
+    """The text is not proved: what is wrong or not understood, with its line."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}" if line else reason)
+        self.line = line
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Facts of a launch that the text does not hold.
+
+    boxes: bytes that a copy by each tensor map moves, by the parameter's name. threads: of the block; None: what
+    `.reqntid` says. shared: bytes of dynamic shared memory; None: what the comment at its declaration says.
+    """
+
+    boxes: Mapping[str, int]
+    threads: int | None = None
+    shared: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """One instruction. `reads` holds the guard too; a guarded write reads its destination."""
+
+    pc: int
+    line: int
+    text: str
+    op: str
+    args: tuple[str, ...]
+    guard: str
+    negated: bool
+    writes: tuple[str, ...]
+    reads: tuple[str, ...]
+    target: int = -1
+
+    @property
+    def base(self) -> str:
+        return self.op.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop `head … back` whose test is `counter < bound`, and whose counter only grows by `step`."""
+
+    head: int
+    back: int
+    counter: str
+    bound: str
+    step: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """A parsed entry. `arrays`: shared arrays as name to (offset, bytes); `live[pc]`: registers live before pc;
+    `ahead[pc]`: instructions that may be reached from pc; `next_kept[pc]`: the next one that counts."""
+
+    name: str
+    code: tuple[Instruction, ...]
+    threads: int
+    arrays: Mapping[str, tuple[int, int]]
+    shared: int
+    loops: tuple[Loop, ...]
+    live: tuple[frozenset[str], ...]
+    ahead: tuple[int, ...]
+    next_kept: tuple[int, ...]
+
+
+def split_operands(text: str) -> tuple[str, ...]:
+    """Operands at the top level: commas inside of braces and brackets do not split."""
+    out, depth, current = [], 0, ""
+    for ch in text:
+        depth += (ch in "{[") - (ch in "}]")
+        if ch == "," and not depth:
+            out.append(current.strip())
+            current = ""
+        else:
+            current += ch
+    if current.strip():
+        out.append(current.strip())
+    return tuple(out)
+
+
+def registers(text: str) -> tuple[str, ...]:
+    return tuple(REGISTER.findall(text))
+
+
+_STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)(?:\s+(.*))?", re.S)
+
+
+def _instruction(pc: int, line: int, text: str) -> Instruction:
+    match = _STATEMENT.fullmatch(text)
+    if not match:
+        raise Refused(line, f"not an instruction: {text}")
+    negated, guard, op, rest = match[1] == "!", match[2] or "", match[3], match[4] or ""
+    args, base = split_operands(rest), op.partition(".")[0]
+    if base not in ARITHMETIC and base not in EVENTS:
+        raise Refused(line, f"not known: {op}")
+    writes: tuple[str, ...] = ()
+    if (base in ARITHMETIC or base == "ldmatrix" or op.startswith(("mbarrier.try_wait", "wgmma.mma_async"))) and args:
+        writes = registers(args[0])
+    behind = args[1:] if writes and base != "wgmma" else args
+    reads = tuple(r for each in behind for r in registers(each)) + ((guard, *writes) if guard else ())
+    return Instruction(pc, line, text, op, args, guard, negated, writes, reads)
+
+
+def _statements(body: list[tuple[int, str]]) -> tuple[list[Instruction], dict[str, int]]:
+    code: list[Instruction] = []
+    labels: dict[str, int] = {}
+    for number, raw in body:
+        text = raw.split("//")[0].strip()
+        if not text or text.startswith((".loc", ".reg", ".pragma", ".shared")):
+            continue
+        for part in (each.strip() for each in re.split(r"(?<=;)", text)):
+            while match := re.match(r"([$\w]+):(?!:)\s*", part):
+                if match[1] in labels:
+                    raise Refused(number, f"label twice: {match[1]}")
+                labels[match[1]] = len(code)
+                part = part[match.end() :]
+            if not part:
+                continue
+            if not part.endswith(";") or part.startswith((".", "{", "}")):
+                raise Refused(number, f"not known, or does not end in its line: {part}")
+            if part != ";":
+                code.append(_instruction(len(code), number, part[:-1].strip()))
+    return code, labels
+
+
+def _body(text: str) -> tuple[str, str, list[tuple[int, str]]]:
+    """The entry's name, the text before its body, and the lines of the body with their numbers."""
+    if "/*" in text:
+        raise Refused(0, "comments by /* */")
+    entries = re.findall(r"\.entry\s+(\w+)", text)
+    if len(entries) != 1 or re.search(r"\.func\b", text):
+        raise Refused(0, "not exactly one entry, or functions")
+    lines = text.splitlines()
+    first = next((n for n, each in enumerate(lines) if each.strip() == "{"), None)
+    last = next((n for n in range(len(lines) - 1, -1, -1) if lines[n].strip() == "}"), None)
+    if first is None or last is None or last < first:
+        raise Refused(0, "the entry has no body")
+    return entries[0], "\n".join(lines[:first]), [(n + 1, lines[n]) for n in range(first + 1, last)]
+
+
+def _arrays(header: str, body: list[tuple[int, str]], launch: Launch) -> tuple[dict[str, tuple[int, int]], int]:
+    """Shared arrays and their bytes together; a dynamic array stands behind the others."""
+    declared = re.compile(
+        r"\.shared\s+(?:\.align\s+(\d+)\s+)?\.(?:b|u|s|f)(\d+)\s+(\w+)\[(\d*)\];\s*(?://\s*(\d+) bytes)?"
+    )
+    arrays, end = {}, 0
+    for dynamic in (False, True):
+        for each in declared.finditer(header + "\n" + "\n".join(line for _, line in body)):
+            if (each[4] == "") is not dynamic:
+                continue
+            align = int(each[1] or 16)
+            start = -(-end // align) * align
+            size = int(each[4]) * int(each[2]) // 8 if each[4] else launch.shared or int(each[5] or 0)
+            arrays[each[3]] = start, size
+            end = start + size
+    return arrays, end
+
+
+def parse(text: str, launch: Launch) -> Program:
+    """The only entry of a text. Raises Refused."""
+    name, header, body = _body(text)
+    code, labels = _statements(body)
+    if re.search(r"\.(reqnctapercluster|explicitcluster|maxclusterrank)", header):
+        raise Refused(0, "clusters")
+    required = re.search(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", header)
+    threads = launch.threads
+    if required:
+        product = int(required[1]) * int(required[2] or 1) * int(required[3] or 1)
+        if threads not in (None, product) or product != int(required[1]):
+            raise Refused(0, "threads of the launch are not .reqntid, or of more than one dimension")
+        threads = product
+    if not threads or threads % 32 or threads > 1024:
+        raise Refused(0, f"threads: {threads}")
+    if not code or code[-1].guard or code[-1].op not in ("ret", "bra", "bra.uni"):
+        raise Refused(0, "control runs out of the entry")
+    for n, each in enumerate(code):
+        if each.base == "bra":
+            if each.op not in ("bra", "bra.uni") or len(each.args) != 1 or each.args[0] not in labels:
+                raise Refused(each.line, f"not known: {each.text}")
+            code[n] = Instruction(**{**each.__dict__, "target": labels[each.args[0]]})
+    arrays, shared = _arrays(header, body, launch)
+    successors = [_successors(each) for each in code]
+    live = _live(code, successors)
+    ahead = _ahead(code, successors)
+    loops = _loops(code)
+    needed = _needed(code, loops)
+    return Program(
+        name=name,
+        code=tuple(code),
+        threads=threads,
+        arrays=arrays,
+        shared=shared,
+        loops=loops,
+        live=tuple(frozenset(each & needed) for each in live),
+        ahead=tuple(ahead),
+        next_kept=_next_kept(code, needed),
+    )
+
+
+def _successors(each: Instruction) -> tuple[int, ...]:
+    if each.base == "bra":
+        return (each.target, each.pc + 1) if each.guard else (each.target,)
+    return () if each.op == "ret" and not each.guard else (each.pc + 1,)
+
+
+def _live(code: list[Instruction], successors: list[tuple[int, ...]]) -> list[set[str]]:
+    live: list[set[str]] = [set() for _ in code]
+    changed = True
+    while changed:
+        changed = False
+        for each in reversed(code):
+            out = set().union(*(live[n] for n in successors[each.pc] if n < len(code)))
+            new = (out - set(each.writes)) | set(each.reads)
+            if new != live[each.pc]:
+                live[each.pc], changed = new, True
+    return live
+
+
+def _ahead(code: list[Instruction], successors: list[tuple[int, ...]]) -> list[int]:
+    """Bit masks of what may be reached, itself included."""
+    ahead = [1 << n for n in range(len(code))]
+    changed = True
+    while changed:
+        changed = False
+        for n in range(len(code) - 1, -1, -1):
+            new = ahead[n]
+            for each in successors[n]:
+                new |= ahead[each] if each < len(code) else 0
+            if new != ahead[n]:
+                ahead[n], changed = new, True
+    return ahead
+
+
+def is_wait(code: tuple[Instruction, ...] | list[Instruction], pc: int) -> bool:
+    """Whether a `try_wait` at pc is tried again by the next instruction until it holds."""
+    each, behind = code[pc], code[pc + 1] if pc + 1 < len(code) else None
+    return bool(
+        each.op.startswith("mbarrier.try_wait.parity")
+        and not each.guard
+        and behind
+        and behind.base == "bra"
+        and behind.target == pc
+        and behind.negated
+        and behind.guard == each.args[0]
+    )
+
+
+def _loops(code: list[Instruction]) -> tuple[Loop, ...]:
+    """Counted loops; a backward branch that belongs to a wait is none, any other is refused."""
+    out = []
+    for each in code:
+        if each.base != "bra" or each.target > each.pc:
+            continue
+        if is_wait(code, each.target) and each.pc == each.target + 1:
+            continue
+        inside = code[each.target : each.pc]
+        tests = [i for i in inside if each.guard in i.writes]
+        if each.negated or not tests or not re.fullmatch(r"setp\.lt\.[su]32", tests[-1].op) or tests[-1].guard:
+            raise Refused(each.line, f"a loop that is not counted: {each.text}")
+        counter, bound = tests[-1].args[1:3]
+        steps = [i for i in inside if counter in i.writes]
+        grows = len(steps) == 1 and re.fullmatch(r"add\.[su]32", steps[0].op) and steps[0].args[1] == counter
+        if not grows or steps[0].guard or not re.fullmatch(r"[1-9]\d*", steps[0].args[2]):
+            raise Refused(each.line, f"a loop whose counter {counter} does not grow by a constant")
+        if any(bound in i.writes for i in inside):
+            raise Refused(each.line, f"a loop whose bound {bound} changes")
+        out.append(Loop(each.target, each.pc, counter, bound, int(steps[0].args[2])))
+    counters = [each.counter for each in out]
+    if len(set(counters)) != len(counters):
+        raise Refused(0, "one counter of two loops")
+    return tuple(out)
+
+
+def data_operands(each: Instruction) -> tuple[int, ...]:
+    """Operands of an event whose values do not matter: what is stored, products' registers, coordinates."""
+    if each.base in ("st", "stmatrix"):
+        return (1,)
+    if each.base in ("ld", "ldmatrix"):
+        return (0,)
+    if each.op.startswith("wgmma.mma_async"):
+        return (0, *((1,) if each.args[1].startswith("{") else ()), *range(3, len(each.args)))
+    return ()
+
+
+def _needed(code: list[Instruction], loops: tuple[Loop, ...]) -> frozenset[str]:
+    """Registers on whose values events, branches and guards depend."""
+    needed = {each.counter for each in loops} | {each.bound for each in loops}
+    for each in code:
+        if each.base in EVENTS or each.op.startswith("ld.shared"):
+            skipped = data_operands(each)
+            for n, arg in enumerate(each.args):
+                if n not in skipped and not (each.op.startswith("st.global") or each.op.startswith("prefetch")):
+                    arg = re.sub(r"(\[%\w+), *\{[^}]*\}", r"\1", arg)
+                    needed |= set(registers(arg))
+            if each.guard:
+                needed.add(each.guard)
+    grown = True
+    while grown:
+        size = len(needed)
+        for each in code:
+            if each.base in ARITHMETIC and not needed.isdisjoint(each.writes):
+                needed |= set(each.reads)
+        grown = len(needed) > size
+    return frozenset(needed)
+
+
+def _next_kept(code: list[Instruction], needed: frozenset[str]) -> tuple[int, ...]:
+    """Skips arithmetic that nothing depends on; registers of products are kept, for their fences."""
+    products: set[str] = set()
+    for each in code:
+        if each.op.startswith("wgmma.mma_async"):
+            products |= set(registers(each.args[0]))
+            if each.args[1].startswith("{"):
+                products |= set(registers(each.args[1]))
+    targets = {each.target for each in code}
+    out = list(range(len(code) + 1))
+    for each in reversed(code):
+        touched = {*each.writes, *each.reads}
+        idle = (each.base in ARITHMETIC and not each.op.startswith(("shfl", "elect", "ld."))) or each.op.startswith(
+            "ld.param"
+        )
+        if idle and each.pc not in targets and needed.isdisjoint(each.writes) and products.isdisjoint(touched):
+            out[each.pc] = out[each.pc + 1]
+    return tuple(out)

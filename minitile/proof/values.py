@@ -1,0 +1,200 @@
+"""What a register holds, seen abstractly.
+
+    value  = int                     the exact bits, 0 … 2^width - 1, the same in all lanes
+           | Affine(terms, const)    Σ c·symbol + const, one integer for the whole launch
+           | Counter(base, value)    base + value: a loop's counter
+           | Lanes (a tuple of 32)   one of the others for each lane
+           | Predicate(expression)   a truth that is one for the whole launch, not known yet
+           | UNIFORM                 unknown, but the same in all lanes of a warp
+           | TOP                     unknown
+A predicate register holds 0 or 1, or what is unknown of them. An operation is exact on integers. On the others it is
+exact where its side condition holds (that sizes do not wrap around is an assumption, docs/proof.md), else the result is
+unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+SMALL: Final = 8  # counters may be compared with constants below this
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """Terms are (symbol, coefficient), in the order of their text, without zeros; never empty in a register."""
+
+    terms: tuple[tuple[Hashable, int], ...]
+    const: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    base: tuple[tuple[Hashable, int], ...]
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """(operation, a, b) over integers and Affine; or ("not", p), ("and", p, q), ("or", p, q) over predicates, 0, 1."""
+
+    expression: tuple[Any, ...]
+
+
+TOP: Final = Unknown("top")
+UNIFORM: Final = Unknown("uniform")
+Value: TypeAlias = Any  # one of the above
+
+
+def symbol(*key: Hashable) -> Affine:
+    return Affine(((key, 1),), 0)
+
+
+def uniform(a: Value) -> bool:
+    """The same in all lanes of a warp."""
+    return a is not TOP and not isinstance(a, tuple)
+
+
+def launch_wide(a: Value) -> bool:
+    """The same for all threads, for the whole launch."""
+    return isinstance(a, (int, Affine))
+
+
+def signed(bits: int, width: int) -> int:
+    return bits - (1 << width) if bits >> (width - 1) & 1 else bits
+
+
+def lanes_of(a: Value) -> tuple[Value, ...]:
+    return a if isinstance(a, tuple) else (a,) * 32
+
+
+def join(lanes: tuple[Value, ...]) -> Value:
+    """A tuple of 32 equal values is that value. UNIFORM must not be among them: two unknowns are not one."""
+    first = lanes[0]
+    return first if all(each == first for each in lanes) else lanes
+
+
+def of_a_lane(a: Value) -> Value:
+    """What stands for a value in Lanes: an unknown of the warp is one of the lane only, and counters are whole."""
+    return TOP if a is UNIFORM or isinstance(a, Counter) else a
+
+
+def by_lane(function: Callable[..., Value], *values: Value) -> Value:
+    if not any(isinstance(each, tuple) for each in values):
+        return function(*values)
+    lanes = tuple(function(*each) for each in zip(*map(lanes_of, values), strict=True))
+    return join(tuple(map(of_a_lane, lanes)))
+
+
+def unknown(*values: Value) -> Value:
+    return UNIFORM if all(uniform(each) for each in values) else TOP
+
+
+def affine(a: int | Affine, width: int) -> Affine:
+    return a if isinstance(a, Affine) else Affine((), signed(a, width))
+
+
+def _normal(a: Affine, width: int) -> int | Affine:
+    return a if a.terms else a.const % (1 << width)
+
+
+def plus(a: Affine, b: Affine, times: int = 1) -> Affine:
+    """a + times·b."""
+    terms = dict(a.terms)
+    for key, c in b.terms:
+        terms[key] = terms.get(key, 0) + times * c
+    kept = sorted(((key, c) for key, c in terms.items() if c), key=repr)
+    return Affine(tuple(kept), a.const + times * b.const)
+
+
+def _divide(x: int, y: int) -> int:
+    return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+
+
+_EXACT: dict[str, Callable[[int, int], int]] = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "and": lambda x, y: x & y,
+    "or": lambda x, y: x | y,
+    "xor": lambda x, y: x ^ y,
+    "min": min,
+    "max": max,
+    "shl": lambda x, y: x << min(y, 64),
+    "shr": lambda x, y: x >> min(y, 64),
+    "div": _divide,
+    "rem": lambda x, y: x - y * _divide(x, y),
+}
+_TYPE = re.compile(r"[subf]?(8|16|32|64)")
+
+
+def binary(name: str, kind: str, a: Value, b: Value) -> Value:
+    """`name` (see _EXACT) of type `kind` such as s32, on scalars: not on Lanes."""
+    width, is_signed = int(kind[1:]), kind[0] == "s"
+    if isinstance(a, int) and isinstance(b, int):
+        if is_signed:
+            a, b = signed(a, width), b if name in ("shl", "shr") else signed(b, width)
+        if name in ("div", "rem") and b == 0:
+            return UNIFORM
+        return _EXACT[name](a, b) % (1 << width)
+    if isinstance(b, Counter) and name == "add":
+        a, b = b, a
+    if isinstance(a, Counter) and isinstance(b, int) and name in ("add", "sub") and width == 32:
+        return Counter(a.base, _EXACT[name](a.value, signed(b, width)))
+    if not (launch_wide(a) and launch_wide(b)):
+        return unknown(a, b)
+    if name in ("add", "sub"):
+        return _normal(plus(affine(a, width), affine(b, width), 1 if name == "add" else -1), width)
+    if name == "mul" and isinstance(a, int):
+        a, b = b, a
+    if name == "shl" and isinstance(b, int) and b < 31:
+        name, b = "mul", 1 << b
+    if name == "mul" and isinstance(b, int):
+        return _normal(plus(Affine((), 0), affine(a, width), signed(b, width)), width)
+    return symbol(name, kind, a, b)
+
+
+def compare(name: str, kind: str, a: Value, b: Value) -> Value:
+    """`setp` on scalars that are no counters."""
+    if kind == "pred":
+        return UNIFORM
+    width = int(kind[1:])
+    if isinstance(a, int) and isinstance(b, int):
+        if kind[0] == "s":
+            a, b = signed(a, width), signed(b, width)
+        return int({"lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b, "eq": a == b, "ne": a != b}[name])
+    if launch_wide(a) and launch_wide(b):
+        swapped = {"gt": ("lt", b, a), "le": ("lt", b, a), "ge": ("lt", a, b), "lt": ("lt", a, b)}
+        operation, x, y = swapped.get(name, ("eq", a, b))
+        base = Predicate((operation, kind, x, y))
+        return negate(base) if name in ("le", "ge", "ne") else base
+    return unknown(a, b)
+
+
+def negate(a: Value) -> Value:
+    if isinstance(a, int):
+        return 1 - a
+    if isinstance(a, Predicate):
+        return a.expression[1] if a.expression[0] == "not" else Predicate(("not", a))
+    return a
+
+
+def logic(name: str, a: Value, b: Value) -> Value:
+    """and, or, xor of predicates, on scalars. An unknown of a lane is no uniform unknown, whatever it meets."""
+    for x, y in ((a, b), (b, a)):
+        if isinstance(x, int):
+            if name == "and":
+                return y if x else 0
+            if name == "or":
+                return 1 if x else y
+            return negate(y) if x else y
+    if isinstance(a, Predicate) and isinstance(b, Predicate) and name != "xor":
+        return Predicate((name, a, b))
+    return unknown(a, b)

@@ -1,0 +1,167 @@
+"""Small texts by hand: sound ones are proved, broken ones and what is not known are refused, with the line."""
+
+from __future__ import annotations
+
+import pytest
+
+from minitile.proof import Launch, Refused, prove
+from minitile.proof.descriptors import rows_of_16
+from minitile.proof.values import TOP, UNIFORM, Affine, Counter, binary, by_lane, compare, logic, negate, symbol
+
+HEAD = """.version 8.4
+.target sm_90a
+.address_size 64
+.extern .shared .align 1024 .b8 smem[];  // {shared} bytes
+.visible .entry f(.param .s32 N, .param .u64 G, .param .align 64 .b8 T[128])
+.reqntid {threads}
+{{
+  .reg .b32 %r<20>;
+  .reg .b64 %d<9>;
+  .reg .pred %p<9>;
+  mov.u32 %r0, %tid.x;
+  mov.u32 %r1, smem;
+  mad.lo.u32 %r2, %r0, 4, %r1;
+  ld.param.s32 %r9, [N];
+  setp.eq.u32 %p0, %r0, 0;
+"""
+
+
+def verdict(body: str, threads: int = 64, shared: int = 4096, box: int = 1024) -> str:
+    text = HEAD.format(threads=threads, shared=shared) + body + "\n  ret;\n}\n"
+    try:
+        prove(text, Launch({"T": box}))
+    except Refused as found:
+        return str(found)
+    return "proved"
+
+
+STORE, LOAD = "st.shared.u32 [%r2], %r0;", "ld.shared.u32 %r4, [%r3];"
+OTHER = "xor.b32 %r5, %r0, 32; mad.lo.u32 %r3, %r5, 4, %r1;"
+NEXT = "xor.b32 %r5, %r0, 1; mad.lo.u32 %r3, %r5, 4, %r1;"
+INIT = (
+    "@!%p0 bra $x;\n mbarrier.init.shared.b64 [%r1+1024], 1;\n fence.mbarrier_init.release.cluster;\n$x:\n bar.sync 0;"
+)
+COPY = (
+    "@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r1+1024], 1024;\n@%p0 cp.async.bulk.tensor.1d.shared::cluster."
+    "global.mbarrier::complete_tx::bytes [%r1], [%d0, {%r9}], [%r1+1024];"
+)
+WAIT = "$w:\n mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1024], 0;\n @!%p1 bra $w;"
+MAP = "mov.b64 %d0, T;"
+PUT = "@%p0 cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%d0, {%r9}], [%r1];"
+DONE = "cp.async.bulk.commit_group;\n cp.async.bulk.wait_group.read 0;"
+LOOP = (
+    "mov.b32 %r6, 0;\n setp.ge.s32 %p2, %r6, %r9;\n @%p2 bra.uni $e;\n$l:\n{}\n add.s32 %r6, %r6, 1;\n"
+    " setp.lt.s32 %p2, %r6, %r9;\n @%p2 bra.uni $l;\n$e:"
+)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        f"{STORE} mov.u32 %r3, %r2; {LOAD}",
+        f"{STORE} bar.sync 0; {OTHER} {LOAD}",
+        f"{STORE} bar.warp.sync 0xffffffff; {NEXT} {LOAD}",
+        f"{STORE} bar.sync 0; {LOOP.format(f'{OTHER} {LOAD} bar.sync 0; {STORE} bar.sync 0;')}",
+        "setp.lt.u32 %p3, %r0, 32; @%p3 bra $a; bar.sync 1, 64; bra $b;\n$a:\n bar.arrive 1, 64;\n$b:",
+        f"{INIT} {MAP} {COPY} {WAIT} mov.u32 %r3, %r2; {LOAD}",
+        "add.u32 %r3, %r2, %r0; add.u32 %r3, %r3, %r0; add.u32 %r3, %r3, %r0; add.u32 %r3, %r3, %r0; "
+        "st.shared.v2.u32 [%r3], {%r0, %r0};",
+        f"{MAP} st.shared.u32 [%r2], %r0; fence.proxy.async.shared::cta; bar.sync 0; {PUT} {DONE}",
+    ],
+)
+def test_sound(body):
+    assert verdict(body, box=256 if "bulk_group" in body else 1024) == "proved"
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (f"{STORE} {OTHER} {LOAD}", "nothing has written"),
+        (f"{STORE} bar.sync 0; {OTHER} {LOAD} {STORE}", "races with line"),
+        (f"{STORE} {NEXT} {LOAD}", "have not met"),
+        (f"{STORE} bar.warp.sync 0xffffffff; {OTHER} {LOAD}", "nothing has written"),
+        ("st.shared.u32 [%r1], %r0;", "two lanes write the same bytes"),
+        ("mov.u32 %r3, %r2; " + LOAD, "nothing has written"),
+        ("st.shared.u32 [%r2+4096], %r0;", "out of bounds"),
+        ("st.shared.u32 [%r2+2], %r0;", "misaligned"),
+        ("st.shared.u16 [%r2], %r0;", "not known"),
+        (f"{STORE} bar.sync 0; {LOOP.format(f'{OTHER} {LOAD} bar.sync 0; {STORE}')}", "races with line"),
+        (f"{STORE} bar.sync 0; {LOOP.format(f'{OTHER} {LOAD} {STORE} bar.sync 0;')}", "races with line"),
+        ("@%p0 bar.sync 0;", "some lanes"),
+        ("bar.sync 0, 32;\n bar.sync 0, 64;", "A: arrives at a barrier"),
+        ("setp.lt.u32 %p3, %r0, 32; @%p3 bra $a; bar.sync 1, 64;\n$a:", "stuck"),
+        ("@%p0 bra $a; ret;\n$a:", "part"),
+        (f"{INIT} {WAIT}", "stuck"),
+        (f"{INIT.replace('fence.mbarrier_init.release.cluster;', '')} {MAP} {COPY} {WAIT}", "fence.mbarrier_init"),
+        (f"{INIT} {MAP} {COPY} mov.u32 %r3, %r2; {LOAD} {WAIT}", "nothing has written"),
+        (f"{INIT} {MAP} {COPY}", "under way when the block ends"),
+        (f"{INIT} {MAP} {COPY.replace('], 1024;', '], 512;', 1)} {WAIT}", "more bytes"),
+        (f"{INIT} {MAP} {COPY.replace('], 1024;', '], 2048;', 1)} {WAIT}", "stuck"),
+        (f"{INIT} {MAP} {COPY} {WAIT} {COPY}", "W: waits"),
+        (f"{INIT} {COPY} {WAIT}", "a tensor map that is not known"),
+        (f"{INIT} st.shared.u32 [%r2+1020], %r0;", "touches an mbarrier"),
+        (f"{MAP} {STORE} bar.sync 0; {PUT} {DONE}", "no proxy fence"),
+        (f"{MAP} {STORE} bar.sync 0; fence.proxy.async.shared::cta; bar.sync 0; {PUT}", "ends while"),
+        (f"{MAP} {STORE} fence.proxy.async.shared::cta; {PUT} {DONE}", "nothing has written"),
+        ("ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0; @%p4 bra $a; bar.sync 0;\n$a:", "may differ in the warp"),
+        ("ld.global.u32 %r3, [%d1]; st.shared.u32 [%r3], %r0;", "an address that is not known"),
+        ("$l:\n ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0; @%p4 bra $l;", "not counted"),
+        ("red.shared.add.u32 [%r1], 1;", "not known"),
+        ("tcgen05.fence::before_thread_sync;", "not known"),
+        ("cp.async.cg.shared.global [%r2], [%d1], 16;", "not known"),
+        ("membar.cta;", "not known"),
+        ("mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1024], 0;", "not tried again"),
+        ("mbarrier.init.shared.b64 [%r1+1024], 1;", "by several lanes"),
+        ("call foo;", "not known"),
+    ],
+)
+def test_refused(body, why):
+    found = verdict(body, box=256 if "bulk_group" in body else 1024)
+    assert found != "proved"
+    assert why in found
+
+
+def test_a_barrier_that_only_some_trips_of_a_loop_need():
+    """The trips of two roles go by one bound: any number is proved; by another bound it is refused."""
+    roles = "setp.lt.u32 %p3, %r0, 32; @%p3 bra $a; {} bra $b;\n$a:\n{}\n$b:"
+    one = LOOP.format("bar.sync 1, 64;")
+    other = one.replace("$l", "$k").replace("$e", "$f").replace("%r6", "%r7")
+    assert verdict(roles.format(one, other)) == "proved"
+    assert "stuck" in verdict("add.s32 %r8, %r9, 1;" + roles.format(one, other.replace("%r9", "%r8")))
+
+
+def test_values():
+    n = symbol("param", "N")
+    assert binary("add", "s32", 0xFFFFFFFF, 1) == 0
+    assert binary("shr", "s32", 0x80000000, 4) == 0xF8000000
+    assert binary("shr", "u32", 0x80000000, 4) == 0x08000000
+    assert binary("rem", "s32", 0xFFFFFFF9, 4) == 0xFFFFFFFD
+    assert binary("div", "s32", 7, 0) is UNIFORM
+    assert binary("sub", "s32", binary("add", "s32", n, 5), n) == 5
+    assert binary("add", "s32", Counter((), 4), 0xFFFFFFFF) == Counter((), 3)
+    assert binary("mul", "s32", Counter((), 4), 2) is UNIFORM
+    assert isinstance(binary("shr", "s32", n, 5), Affine)
+    assert compare("lt", "s32", 0xFFFFFFFF, 0) == 1
+    assert compare("lt", "u32", 0xFFFFFFFF, 0) == 0
+    assert negate(negate(compare("lt", "s32", n, 8))) == compare("lt", "s32", n, 8)
+    assert logic("and", 0, TOP) == 0
+    # An unknown of some lanes is not one of the warp.
+    assert (
+        by_lane(lambda x, y: logic("and", x, y), tuple(int(k < 9) for k in range(32)), UNIFORM)
+        == (TOP,) * 9 + (0,) * 23
+    )
+
+
+def test_descriptors_are_those_of_the_simulator():
+    from minitile.runtime.sim.ptx.instructions.wgmma_layout import Descriptor
+
+    for mode in range(4):
+        word = 0x1234 >> 4 | (32 << 16) | (64 << 32) | (mode << 62)
+        parsed = Descriptor.decode(word)
+        mine = rows_of_16(word, 0, 64, 32)
+        assert mine is not None
+        assert set(mine) == {int(x) for x in parsed.k_major(64, 2).ravel()}
+        mine = rows_of_16(word, 1, 16, 128)
+        assert mine is not None
+        assert set(mine) == {int(x) for x in parsed.mn_major(16, 8).ravel()}

@@ -39,7 +39,7 @@ from minitile.language.math import dtype_of_name
 from minitile.language.scalars import is_number, python_number
 from minitile.language.tracing.context import active
 from minitile.language.tracing.signature import Signature, read_signature
-from minitile.language.tracing.source import kernel_node
+from minitile.language.tracing.source import function_node, kernel_node
 from minitile.language.tracing.trace import tensor_shape, tensor_strides
 from minitile.runtime.arrays import Place, dtype_name
 from minitile.runtime.bind import gapped
@@ -486,7 +486,9 @@ class Kernel:
     def _may_make(self) -> bool:
         """Whether the function may return tensors, or have some of T.empty."""
         if self._makes is None:
-            self._makes = _may_make(self.function)
+            own, *helpers = self.captured_functions()
+            bodies = [node for f in helpers if (node := function_node(f)) is not None]
+            self._makes = _may_make(kernel_node(own), True) or any(_may_make(node, False) for node in bodies)
         return self._makes
 
     def _constants(self, given: Mapping[str, Any]) -> Constants:
@@ -602,12 +604,12 @@ def _sizes(arg: TensorArg) -> tuple[Expr, ...]:
     return tuple(("dim", d) if isinstance(d, str) else d for d in arg.shape)
 
 
-def _may_make(function: FunctionType) -> bool:
-    """Whether a function returns a value, or names something that makes tensors: then its trace tells."""
-    left: list[ast.AST] = list(ast.iter_child_nodes(kernel_node(function)))
+def _may_make(function: ast.AST, kernel: bool) -> bool:
+    """Whether a function names something that makes tensors, or a kernel returns a value: then a trace tells."""
+    left: list[ast.AST] = list(ast.iter_child_nodes(function))
     while left:
         each = left.pop()
-        if isinstance(each, ast.Return) and each.value is not None:
+        if kernel and isinstance(each, ast.Return) and each.value is not None:
             return True
         if {"empty", "alloc_global", "reshape", "view", "data"} & {getattr(each, "attr", ""), getattr(each, "id", "")}:
             return True

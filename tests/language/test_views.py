@@ -263,3 +263,22 @@ def test_contexts_in_one_with():
     x = np.zeros(32, "f4")
     marked(x)
     assert (x == 1).all()
+
+
+def flat_view(tensor):
+    return T.reshape(tensor, (256,))
+
+
+@mt.kernel
+def through_a_helper(X: T.Tensor((4, 64), T.float32), Y: T.Tensor((256,), T.float32)):
+    with T.Kernel(1, threads=64):
+        flat = flat_view(X)
+        for i in T.Parallel(256):
+            Y[i] = flat[i] + 1
+
+
+def test_a_view_that_a_helper_makes():
+    """The call knows of it, though the kernel itself names nothing that makes tensors."""
+    x, y = np.arange(256, dtype=np.float32).reshape(4, 64), np.zeros(256, np.float32)
+    through_a_helper(x, y)
+    np.testing.assert_array_equal(y, x.reshape(-1) + 1)

@@ -1,6 +1,6 @@
 """Accesses to shared memory: bytes as bit masks, conflicts with accesses before, and which of those they supersede.
 
-A mask has one bit for each `unit` bytes; the unit divides the size of every access of the text, and every access is
+A mask has one bit for each `unit` bytes. The unit divides the size of every access of the text, and every access is
 aligned to its size (else it is refused), so masks are exact.
 """
 
@@ -10,15 +10,13 @@ from minitile.proof.events import Access
 from minitile.proof.state import State, Warp
 from minitile.proof.text import Refused
 
-UNIT = 4  # bytes; what is smaller is refused
 
-
-def span(start: int, size: int, line: int, align: int = 0) -> int:
+def span(unit: int, start: int, size: int, line: int, align: int = 0) -> int:
     """The units of `size` bytes at `start`."""
     align = align or size
-    if start % align or size % UNIT or start % UNIT:
+    if start % align or size % unit or start % unit:
         raise Refused(line, f"misaligned: {size} bytes at {start}, by {align}")
-    return ((1 << size // UNIT) - 1) << start // UNIT
+    return ((1 << size // unit) - 1) << start // unit
 
 
 def access(
@@ -30,10 +28,10 @@ def access(
     asynchronous: bool,
     shares: tuple[tuple[int, int], ...],
     barriers: int,
-    limits: tuple[int, int],
+    outside: int,
 ) -> int:
     """Records an access by lanes of a warp, each with its units; gives its id. Refused if anything that conflicts need
-    not be complete. `barriers`: units that hold mbarriers; `limits`: first byte and end of shared memory."""
+    not be complete. `barriers`: units that hold mbarriers; `outside`: those that are not the block's shared memory."""
     units, lanes = 0, 0
     for lane, mine in shares:
         if write and units & mine:
@@ -42,7 +40,7 @@ def access(
         lanes |= 1 << lane
     if units & barriers:
         raise Refused(line, "touches an mbarrier")
-    if units >> -(-limits[1] // UNIT) or units & ((1 << limits[0] // UNIT) - 1):
+    if units & outside:
         raise Refused(line, "out of bounds of shared memory")
     if not write and units & ~state.written:
         raise Refused(line, "reads bytes that nothing has written")

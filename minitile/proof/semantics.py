@@ -50,7 +50,7 @@ _WAIT = re.compile(r"mbarrier\.try_wait\.parity(\.acquire)?(\.cta)?\.shared(::ct
 _PRODUCT = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.\w+\.(\w+)\.(\w+)(\.satfinite)?")
 _STMATRIX = re.compile(r"stmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b16")
 _LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b16")
-_SHARED = re.compile(r"(?:st|ld)\.shared(?:::cta)?(?:\.v([24]))?\.[busf](32|64)")
+_SHARED = re.compile(r"(?:st|ld)\.shared(?:::cta)?(?:\.v([24]))?\.[busf](8|16|32|64)")
 _INTEGER_OP = re.compile(r"(add|sub|mul\.lo|and|or|xor|shl|shr|min|max|div|rem)\.([sub](?:32|64))")
 _ITEM = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 
@@ -74,12 +74,15 @@ class Fork(Exception):
 class Machine:
     def __init__(self, program: Program, launch: Launch) -> None:
         self.program, self.launch = program, launch
-        self.limits = (BASE, BASE + program.shared)
+        sizes = [_SHARED.fullmatch(each.op) for each in program.code]
+        self.unit = min([4, *(int(each[2]) // 8 for each in sizes if each)])
+        self.outside = (-1 << -(-(BASE + program.shared) // self.unit)) | ((1 << BASE // self.unit) - 1)
         self.loops = {each.counter: each for each in program.loops}
         self.products = self._product_registers()
         for each in program.code:
             if each.op.startswith("mbarrier.try_wait") and not is_wait(program.code, each.pc):
                 raise Refused(each.line, "a wait that is not tried again at once")
+        self.quiet = [self._quiet(each) for each in program.code]
         self.touches = [self._bits({*each.reads, *each.writes}) for each in program.code]
 
     def _product_registers(self) -> dict[str, int]:
@@ -228,11 +231,16 @@ class Machine:
             warp.mask, warp.stack = warp.stack[-1][1], warp.stack[:-1]
         each = self.program.code[warp.pc]
         if each.base == "bra":
-            self.branch(state, warp, each)
+            try:
+                self.branch(state, warp, each)
+            except (Fork, Refused):
+                if not self.quiet[each.pc]:
+                    raise
+                self.skip(warp, each.pc, self.quiet[each.pc])
             return True
         lanes = ALL
         if each.guard or warp.mask != ALL:
-            arithmetic = each.base in ARITHMETIC and not self._is_event(each)
+            arithmetic = (each.base in ARITHMETIC and not self._is_event(each)) or each.op.startswith("st.global")
             try:
                 lanes = self.lanes(state, warp, each)
             except (Fork, Refused):
@@ -247,6 +255,29 @@ class Machine:
             return False
         warp.pc = warp.pc + 1
         return True
+
+    def _quiet(self, each: Instruction) -> int:
+        """Where the ways of a branch join again, if on neither of them anything happens that counts; else 0."""
+        code, end = self.program.code, each.target
+        if each.base != "bra" or not each.guard or end <= each.pc:
+            return 0
+        if code[end - 1].base == "bra" and not code[end - 1].guard and code[end - 1].target > end:
+            end = code[end - 1].target
+        written: set[str] = set()
+        for i in code[each.pc + 1 : end]:
+            plain = (i.base in ARITHMETIC and not self._is_event(i)) or i.op.startswith("st.global")
+            if not plain and not (i.base == "bra" and i.pc < i.target <= end):
+                return 0
+            written |= set(i.writes)
+        return 0 if end >= len(code) or written & self.program.live[end] else end
+
+    def skip(self, warp: Warp, pc: int, end: int) -> None:
+        """Goes over a quiet part, whichever way through it is taken."""
+        for each in self.program.code[pc + 1 : end]:
+            self._touch(warp, each)
+            for name in each.writes:
+                warp.registers[name] = TOP
+        warp.pc = end
 
     def _is_event(self, each: Instruction) -> bool:
         return each.op.startswith(("ld.shared", "elect", "shfl"))
@@ -386,7 +417,7 @@ class Machine:
     def barrier_units(self, state: State) -> int:
         out = 0
         for at in state.mbarriers:
-            out |= memory.span(at, 8, 0)
+            out |= memory.span(self.unit, at, 8, 0)
         return out
 
     def mbarrier(self, state: State, warp: Warp, each: Instruction, lanes: int) -> bool:
@@ -424,12 +455,12 @@ class Machine:
         at, count = self.one_address(warp, each.args[0], lanes, each.line), self.number(warp, each.args[1], each.line)
         if not 0 < count < 1 << 20:
             raise Refused(each.line, f"an mbarrier of {count} arrivals")
-        shares = ((lanes.bit_length() - 1, memory.span(at, 8, each.line)),)
+        shares = ((lanes.bit_length() - 1, memory.span(self.unit, at, 8, each.line)),)
         units = self.barrier_units(state)
         if units & shares[0][1]:
             raise Refused(each.line, "an mbarrier initialised twice")
         event = memory.access(
-            state, warp, each.line, write=True, asynchronous=False, shares=shares, barriers=units, limits=self.limits
+            state, warp, each.line, write=True, asynchronous=False, shares=shares, barriers=units, outside=self.outside
         )
         fence = state.accesses.pop().fence
         warp.learn(event, lanes)
@@ -481,7 +512,7 @@ class Machine:
         else:
             raise Refused(each.line, f"not known: {each.op}")
         value = lanes_of(self.address(warp, each.args[1 if load else 0], each.line))
-        shares = tuple((n, memory.span(value[n], size, each.line)) for n in bits(lanes) if n < sharers)
+        shares = tuple((n, memory.span(self.unit, value[n], size, each.line)) for n in bits(lanes) if n < sharers)
         if (load and sharers < 32) or (each.base.endswith("matrix") and load):
             # Rows that one lane names are given to all: each lane reads them all.
             total = 0
@@ -496,7 +527,7 @@ class Machine:
             asynchronous=False,
             shares=shares,
             barriers=self.barrier_units(state),
-            limits=self.limits,
+            outside=self.outside,
         )
         warp.did(event, sum(1 << n for n, _ in shares))
         for name in each.writes:
@@ -556,9 +587,9 @@ class Machine:
             each.line,
             write=write,
             asynchronous=True,
-            shares=((lanes.bit_length() - 1, memory.span(at, size, each.line, 128)),),
+            shares=((lanes.bit_length() - 1, memory.span(self.unit, at, size, each.line, 128)),),
             barriers=self.barrier_units(state),
-            limits=self.limits,
+            outside=self.outside,
         )
 
     def wgmma(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
@@ -611,7 +642,7 @@ class Machine:
                 raise Refused(line, f"a descriptor that is not known: {word:#x}")
             words.append(word)
             for address in pieces:
-                units |= memory.span(address, 16, line)
+                units |= memory.span(self.unit, address, 16, line)
         event = memory.access(
             state,
             warp,
@@ -620,7 +651,7 @@ class Machine:
             asynchronous=True,
             shares=tuple((lane, units if lane == 0 else 0) for lane in range(32)),
             barriers=self.barrier_units(state),
-            limits=self.limits,
+            outside=self.outside,
         )
         warp.open += (Product(event, accumulators, fragments, form),)
         self.together(state, warp, (warp.pc, *words), line)

@@ -49,6 +49,7 @@ WAIT = "$w:\n mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1024], 0;\n @!%p1 br
 MAP = "mov.b64 %d0, T;"
 PUT = "@%p0 cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%d0, {%r9}], [%r1];"
 DONE = "cp.async.bulk.commit_group;\n cp.async.bulk.wait_group.read 0;"
+DATA = "ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0;"
 LOOP = (
     "mov.b32 %r6, 0;\n setp.ge.s32 %p2, %r6, %r9;\n @%p2 bra.uni $e;\n$l:\n{}\n add.s32 %r6, %r6, 1;\n"
     " setp.lt.s32 %p2, %r6, %r9;\n @%p2 bra.uni $l;\n$e:"
@@ -61,6 +62,10 @@ LOOP = (
         "",
         f"{STORE} mov.u32 %r3, %r2; {LOAD}",
         f"{STORE} bar.sync 0; {OTHER} {LOAD}",
+        "st.shared.u16 [%r2], %r0; add.u32 %r3, %r2, 2; st.shared.u16 [%r3], %r0; bar.sync 0;",
+        # What nothing depends on may go either way.
+        f"{STORE} {DATA} @%p4 bra $a; st.global.u32 [%d1], %r3;\n$a: bar.sync 0;",
+        "ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0; @%p4 st.global.u32 [%d1], %r3; bar.sync 0;",
         f"{STORE} bar.warp.sync 0xffffffff; {NEXT} {LOAD}",
         f"{STORE} bar.sync 0; {LOOP.format(f'{OTHER} {LOAD} bar.sync 0; {STORE} bar.sync 0;')}",
         "setp.lt.u32 %p3, %r0, 32; @%p3 bra $a; bar.sync 1, 64; bra $b;\n$a:\n bar.arrive 1, 64;\n$b:",
@@ -85,7 +90,13 @@ def test_sound(body):
         ("mov.u32 %r3, %r2; " + LOAD, "nothing has written"),
         ("st.shared.u32 [%r2+4096], %r0;", "out of bounds"),
         ("st.shared.u32 [%r2+2], %r0;", "misaligned"),
-        ("st.shared.u16 [%r2], %r0;", "not known"),
+        ("st.shared.u16 [%r2+1], %r0;", "misaligned"),
+        ("st.shared.u16 [%r1], %r0;", "two lanes write the same bytes"),
+        ("ld.u32 %r3, [%d1];", "not known"),
+        (
+            "ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0; @%p4 bra $a; mov.u32 %r2, %r1;\n$a: " + STORE,
+            "may differ",
+        ),
         (f"{STORE} bar.sync 0; {LOOP.format(f'{OTHER} {LOAD} bar.sync 0; {STORE}')}", "races with line"),
         (f"{STORE} bar.sync 0; {LOOP.format(f'{OTHER} {LOAD} {STORE} bar.sync 0;')}", "races with line"),
         ("@%p0 bar.sync 0;", "some lanes"),

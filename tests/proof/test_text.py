@@ -133,6 +133,51 @@ def test_refused(body, why):
     assert why in found
 
 
+ARRIVE = "mbarrier.arrive.shared.b64 _, [%r1+1024];"
+ROLE = "setp.eq.u32 %p5, %r0, 32; setp.lt.u32 %p3, %r0, 32; @!%p3 bra $z; {}\n bra $y;\n$z:\n{}\n$y:"
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (f"{INIT} @%p0 {ARRIVE} @%p0 {ARRIVE}", "A: arrives, but"),
+        (f"{INIT} @%p0 {ARRIVE.replace('];', '], 2;')}", "more arrivals"),
+        (f"{INIT} setp.eq.u32 %p5, %r0, 32; @%p5 {ARRIVE} {WAIT} @%p0 {ARRIVE}", "L: completes"),
+        (INIT + ROLE.format(WAIT.replace("], 0;", "], 1;"), "@%p5 " + ARRIVE), "W: waits for a phase, or"),
+        (INIT + ROLE.format("", WAIT + "@%p5 " + ARRIVE), "stuck"),
+        (ROLE.format("bar.sync 1, 64;", "bar.arrive 1, 32;"), "different numbers"),
+        (ROLE.format("", "bar.arrive 1, 64; bar.arrive 1, 64;"), "arrives at a barrier twice"),
+        ("bar.sync 16;", "a barrier 16 of"),
+        ("bar.sync 1, 48;", "of 48 threads"),
+        ("ld.global.u32 %r3, [%d1]; bar.sync %r3;", "not known: %r3"),
+        ("bar.red.popc.u32 %r3, 0, %p0;", "not known: bar.red"),
+        ("barrier.sync 0;", "not known: barrier.sync"),
+        (f"{INIT} {WAIT.replace('], 0;', '], 2;')}", "a parity of 2"),
+        (INIT.replace("+1024], 1;", "+1024], 0;"), "an mbarrier of 0 arrivals"),
+        (f"{INIT} @%p0 mbarrier.init.shared.b64 [%r1+1024], 1;", "initialised twice"),
+        (f"{INIT} {ARRIVE.replace('%r1', '%r2')}", "addresses that differ"),
+        (f"{INIT} @%p0 {ARRIVE.replace('_', '%d1')}", "not known: @%p0 mbarrier.arrive"),
+        (f"{INIT} @%p0 {ARRIVE.replace('arrive', 'arrive.relaxed.cta')}", "not known: @%p0 mbarrier.arrive.relaxed"),
+        (f"{INIT} @%p0 {ARRIVE.replace('arrive', 'arrive_drop')}", "not known: @%p0 mbarrier.arrive_drop"),
+        (f"{MAP} {COPY}", "no mbarrier has been initialised"),
+        ("@%p0 ret;", "some lanes of a warp end"),
+        (f"{MAP} {STORE} fence.proxy.async.shared::cta; bar.sync 0; {PUT[5:]}", "a bulk copy by several lanes"),
+        ("fence.proxy.async.global;", "not known: fence"),
+        ("fence.acq_rel.cta;", "not known: fence"),
+        ("@%p0 elect.sync _|%p4, 0xffffffff;", "may differ in the warp"),
+        ("elect.sync _|%p4, 0x0000ffff;", "by some lanes of a warp"),
+        ("@%p0 stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r0};", "a matrix by some lanes"),
+        ("st.shared.b128 [%r2], %r0;", "not known: st.shared.b128"),
+        ("@%p0 wgmma.fence.sync.aligned;", "wgmma by some lanes"),
+        ("wgmma.unknown.sync.aligned;", "not known: wgmma.unknown"),
+    ],
+)
+def test_each_rule(body, why):
+    """For each rule a text that only this rule refuses."""
+    found = verdict(body, box=256 if "bulk_group" in body else 1024)
+    assert why in found
+
+
 def test_a_barrier_that_only_some_trips_of_a_loop_need():
     """The trips of two roles go by one bound: any number is proved; by another bound it is refused."""
     roles = "setp.lt.u32 %p3, %r0, 32; @%p3 bra $a; {} bra $b;\n$a:\n{}\n$b:"

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from minitile.tilelang.language.thread_reduce import Quiet
+
+
+@dataclass
+class _Session:
+    """Where the files of the last session go."""
+
+    directory: Path = Path()
+
+
+_LAST = _Session()
 
 
 def range(name: str, *_: Any, **__: Any) -> Quiet:
@@ -27,8 +39,9 @@ def payload(value: Any = None, *_: Any, **__: Any) -> Any:
 
 
 @contextmanager
-def session(*_: Any, **__: Any) -> Iterator[None]:
-    """Traces are kept."""
+def session(*_: Any, output_dir: str | Path = ".", **__: Any) -> Iterator[None]:
+    """Traces are kept in this folder."""
+    _LAST.directory = Path(output_dir)
     yield
 
 
@@ -42,16 +55,18 @@ def event_table(*_: Any, **__: Any) -> dict[str, Any]:
     return {}
 
 
-def trace_files(*_: Any, **__: Any) -> list[str]:
+def trace_files(*_: Any, **__: Any) -> list[Path]:
     """The files of traces: none."""
     return []
 
 
-def output_dir(*_: Any, **__: Any) -> str:
-    """Where they would be."""
-    return "."
+def output_dir(*_: Any, **__: Any) -> Path:
+    """Where they would be: the folder of the last session."""
+    return _LAST.directory
 
 
-def output_path(name: str, *_: Any, directory: str = ".", **__: Any) -> str:
-    """Where a file would be."""
-    return f"{directory}/{name}"
+def output_path(name: str, *_: Any, directory: str | Path | None = None, **__: Any) -> Path:
+    """Where a file is to be: in a folder, which is made (None: that of the last session)."""
+    folder = Path(directory) if directory else _LAST.directory
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / name

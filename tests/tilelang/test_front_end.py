@@ -221,3 +221,28 @@ def test_a_convolution_by_im2col(stride: int, dilation: int, pad: int) -> None:
 def test_a_reduction_over_threads(rows: int, columns: int, over: int) -> None:
     x = normal(rows, columns)
     np.testing.assert_allclose(programs.row_sums(x, over), x.astype(np.float64).sum(1), rtol=1e-4, atol=1e-4)
+
+
+def test_cuda_on_the_cpu() -> None:
+    torch = pytest.importorskip("torch")
+    from minitile.tilelang.stand_in.cpu import on_cpu
+
+    with on_cpu():
+        torch.cuda.init()
+        with torch.random.fork_rng(devices=list(range(torch.cuda.device_count()))):
+            torch.manual_seed(3)
+            first = torch.randn(4, device="cuda")
+        torch.manual_seed(3)
+        assert torch.equal(first, torch.randn(4))
+        assert first.device.type == "cpu"
+
+
+def test_files_of_a_tracer(tmp_path: Path) -> None:
+    from minitile.tilelang import iket
+
+    with iket.session(output_dir=tmp_path / "a", runtime_payloads=False):
+        iket.output_path("kernel.ptx").write_text("x")
+    assert iket.output_dir() == tmp_path / "a"
+    assert iket.output_path("kernel.ptx").read_text() == "x"  # behind the session as well
+    assert iket.output_path("y", directory=str(tmp_path / "b" / "c")).parent.is_dir()
+    assert not iket.trace_files()

@@ -9,9 +9,10 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
-from tests.lowering.test_large_tensors import TARGETS, little_memory, tensor
+from tests.lowering.test_large_tensors import TARGETS, left_alone, little_memory, tensor
 
 assert little_memory
+assert left_alone
 BF16 = ml_dtypes.bfloat16
 SHAPES = [
     ((1 << 28) + 40, 16),

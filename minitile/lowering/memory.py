@@ -563,7 +563,10 @@ def _by_elements(p: Plan, cut: Cut, mem: Value) -> Plan:
 def emit_store(
     low: Lowering, p: Plan, mem: Value, slot: Value | None, value: Value, evict: str = "", whole: int | None = None
 ) -> None:
-    """`value` in the order of the accesses. whole: the number of the tile that this is a part of."""
+    """`value` in the order of the accesses. whole: the number of the tile that this is a part of. Of cut runs each
+    thread stores its own elements, too: they are parts as well."""
+    if whole is None and p.cut is not None:
+        whole = low.tile_number()
 
     def stores(p: Plan, value: Value) -> None:
         low.b.emit(

@@ -8,7 +8,8 @@ Of a tensor whose rows are not those that the tile is rotated for, the run at p 
 
     elements p - s … p - s + 7    =    of the 16 in two vectors, those from s' on
 
-where both are inside the tensor; else the run is by elements, too. So is a load from an index that is no multiple of the vector (`load_between`).
+where both are inside the tensor; else the run is by elements, too. So is a load from an index that is no multiple of
+the vector (`load_between`).
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def emit_rows(low: Lowering, op: tile.Store, how: _Rows) -> None:
     rows = Value(TileType(there.shape, dtype, there))
     value = low.get(op.value)
     walk = Walk()
-    whole = low.once["wholes"] = low.once.get("wholes", 0) + 1
+    whole = low.tile_number()
     for n, registers in enumerate(how.blocks):
         part = Value(TileType(how.shared.shape, dtype, how.written))
         low.map[part] = low.pick(value, registers)

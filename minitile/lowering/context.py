@@ -175,6 +175,12 @@ class Lowering:
         number = {register: n for n, register in enumerate(which)}
         return (self.pick(parts[0], [number[where[at]] for at in first]),)
 
+    def tile_number(self) -> int:
+        """A new number of a tile, for the parts that it is stored in."""
+        number: int = self.once.get("tiles", 0) + 1
+        self.once["tiles"] = number
+        return number
+
     def get(self, value: Value) -> Value:
         return self.map.get(value, value)
 

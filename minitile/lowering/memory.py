@@ -495,48 +495,62 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
 
 def emit_load(low: Lowering, p: Plan, mem: Value, slot: Value | None, count: int, evict: str = "") -> Value:
     """The registers of the tile, in its own order."""
+    loaded = emit_cut_loads(low, p, mem, slot, emit_loads(low, p, mem, slot, count, evict), evict)
+    return low.pick(loaded, in_order(p))
 
-    def loads(p: Plan, count: int) -> Value:
-        return low.b.emit(
-            thread.LoadMem(
-                p.addresses.value,
-                mem=low.get(mem),
-                slot=None if slot is None else low.get(slot),
-                start=p.start,
-                extent=p.extent,
-                predicate=p.guards.value,
-                space=p.space,
-                dtype=mem.dtype,
-                count=count,
-                width=p.width,
-                address_of=p.addresses.index,
-                offsets=p.addresses.offsets,
-                predicate_of=p.guards.index,
-                evict=evict,
-            )
-        ).result
 
-    loaded = loads(p, count)
+def in_order(p: Plan) -> tuple[int, ...]:
+    """Of the tile's registers, which ones they are in the order of the accesses."""
+    back = [0] * len(p.order)
+    for n, register in enumerate(p.order):
+        back[register] = n
+    return tuple(back)
+
+
+def emit_loads(low: Lowering, p: Plan, mem: Value, slot: Value | None, count: int, evict: str = "") -> Value:
+    """The registers in the order of the accesses; 0 in runs that are cut."""
+    return low.b.emit(
+        thread.LoadMem(
+            p.addresses.value,
+            mem=low.get(mem),
+            slot=None if slot is None else low.get(slot),
+            start=p.start,
+            extent=p.extent,
+            predicate=p.guards.value,
+            space=p.space,
+            dtype=mem.dtype,
+            count=count,
+            width=p.width,
+            address_of=p.addresses.index,
+            offsets=p.addresses.offsets,
+            predicate_of=p.guards.index,
+            evict=evict,
+        )
+    ).result
+
+
+def emit_cut_loads(low: Lowering, p: Plan, mem: Value, slot: Value | None, loaded: Value, evict: str = "") -> Value:
+    """What is loaded, with the runs that are cut by elements."""
+    count = len(p.order)
     if p.cut is not None and p.cut.ends is not None:
 
         def visit(turn: Turn, now: tuple[Value, ...]) -> tuple[Value, ...]:
-            part = loads(replace(p, width=1, addresses=turn.addresses, guards=turn.guards, cut=None), p.width)
+            q = replace(p, width=1, addresses=turn.addresses, guards=turn.guards, cut=None)
+            part = emit_loads(low, q, mem, slot, p.width, evict)
             runs = [low.pick(now[0], range(n * p.width, (n + 1) * p.width)) for n in range(count // p.width)]
             return (low.concat([low.b.select(m, part, run) for m, run in zip(turn.mine, runs, strict=True)]),)
 
-        loaded = in_turn(low, p.cut, p.addresses, p.width, mem.dtype.bytes, (loaded,), visit)[0]
-    elif p.cut is not None:
+        return in_turn(low, p.cut, p.addresses, p.width, mem.dtype.bytes, (loaded,), visit)[0]
+    if p.cut is not None:
         then, orelse = Block(), Block()
         with low.b.inside(then):
             cut = low.pick(p.cut.runs, [n // p.width for n in range(count)])
-            low.b.emit(control.Yield((low.b.select(cut, loads(_by_elements(p, p.cut, mem), count), loaded),)))
+            found = emit_loads(low, _by_elements(p, p.cut, mem), mem, slot, count, evict)
+            low.b.emit(control.Yield((low.b.select(cut, found, loaded),)))
         with low.b.inside(orelse):
             low.b.emit(control.Yield((loaded,)))
-        loaded = low.b.emit(control.If(p.cut.some(low), then=then, orelse=orelse)).results[0]
-    back = [0] * count
-    for n, register in enumerate(p.order):
-        back[register] = n
-    return low.pick(loaded, back)
+        return low.b.emit(control.If(p.cut.some(low), then=then, orelse=orelse)).results[0]
+    return loaded
 
 
 def _by_elements(p: Plan, cut: Cut, mem: Value) -> Plan:
@@ -549,7 +563,10 @@ def _by_elements(p: Plan, cut: Cut, mem: Value) -> Plan:
 def emit_store(
     low: Lowering, p: Plan, mem: Value, slot: Value | None, value: Value, evict: str = "", whole: int | None = None
 ) -> None:
-    """`value` in the order of the accesses. whole: the number of the tile that this is a part of."""
+    """`value` in the order of the accesses. whole: the number of the tile that this is a part of. Of cut runs each
+    thread stores its own elements, too: they are parts as well."""
+    if whole is None and p.cut is not None:
+        whole = low.tile_number()
 
     def stores(p: Plan, value: Value) -> None:
         low.b.emit(

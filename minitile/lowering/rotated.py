@@ -8,17 +8,18 @@ Of a tensor whose rows are not those that the tile is rotated for, the run at p 
 
     elements p - s … p - s + 7    =    of the 16 in two vectors, those from s' on
 
-So is a load from an index that is no multiple of the vector (`load_between`).
+where both are inside the tensor; else the run is by elements, too. So is a load from an index that is no multiple of
+the vector (`load_between`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from minitile.analysis.affine import Affine
-from minitile.ir.core import Value
-from minitile.ir.ops import arith, thread, tile
+from minitile.ir.core import Block, Value
+from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.ops.views import RotatedIota
 from minitile.ir.types import DType, TileType, bool_, i32, i64
 from minitile.layout import Layout
@@ -30,23 +31,37 @@ from minitile.lowering.memory import (
     Plan,
     access_width,
     contiguous_dim,
+    emit_cut_loads,
     emit_load,
+    emit_loads,
     emit_store,
     global_addresses,
     implied_bounds,
     in_memory,
+    in_order,
     places,
 )
 
 Row = tile.Load | tile.Store
 MOST_SHIFT = 16  # of which s is less: elements in 16 bytes
+LEAST_GUARDED = 16  # registers that a mask is tested for as a whole
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pairs:
+    """Runs that are put together of two vectors each. back: how many elements in front of a run's position the first
+    one begins; over: how many of its elements are in front of the run's."""
+
+    back: list[Value]
+    over: list[Value]
 
 
 @dataclass(eq=False)
 class _Rows:
     """An access of a rotated tile, in the tensor's dimensions: `runs` of registers with their offsets, of `width`
-    elements along `fast`. shifts: s of each run. outer: what each run needs besides its columns. limits: of each
-    run, how many columns there are from the thread's own position on, without the shift; None: enough."""
+    elements along `fast`. shifts: s of each run. outer: what each run needs besides its columns. limit: how many
+    columns there are from the thread's own position on, without the shift; None: enough. floor: the offset from there
+    of the tensor's first column; None: none is in front of it."""
 
     low: Lowering
     op: Row
@@ -58,6 +73,7 @@ class _Rows:
     shifts: list[Value]
     outer: list[Value]
     limit: Value | None
+    floor: Value | None = None
 
     @property
     def offsets(self) -> list[Coord]:
@@ -82,6 +98,20 @@ class _Rows:
             arith.Cmp(b.constant(offset, self.limit.dtype), b.add(self.limit, b.cast(by, self.limit.dtype)), "lt")
         )
 
+    def above(self, offset: int) -> Value:
+        """Whether the element at the thread's position + offset is not in front of the tensor, without a shift."""
+        b = self.low.b
+        if self.floor is None:
+            return b.constant(True, bool_)
+        return b.value(arith.Cmp(b.constant(offset, self.floor.dtype), self.floor, "ge"))
+
+    @property
+    def near(self) -> int:
+        """Of which the offsets of runs are less that may begin before the row's first element."""
+        if self.op.shift is None:
+            return 0
+        return self.op.vector if self.op.vector > 1 else MOST_SHIFT
+
     def before(self, offset: int, by: Value) -> Value:
         """Whether the thread's position + offset - by is before the row's first element."""
         b = self.low.b
@@ -96,7 +126,8 @@ def load_rotated(low: Lowering, op: tile.Load) -> Value:
     if rows.width == 1 and vector > 1:
         b, rows = low.b, _rows(low, op, subject, False, vector)
         back = {s: b.mul(b.floordiv(b.add(s, vector - 1), vector), vector) for s in rows.shifts}
-        return _load_realigned(rows, [back[s] for s in rows.shifts], [b.sub(back[s], s) for s in rows.shifts])
+        pairs = _Pairs([back[s] for s in rows.shifts], [b.sub(back[s], s) for s in rows.shifts])
+        return _load_realigned(rows, subject, pairs)
     return emit_load(low, _plan(rows, subject), op.mem, None, layout_of(subject).num_regs, op.evict)
 
 
@@ -112,9 +143,9 @@ def load_between(low: Lowering, op: tile.Load) -> Value | None:
     width = layout.vector_width(along, max(1, 16 // op.mem.dtype.bytes))
     if width * op.mem.dtype.bytes < 4 or width & (width - 1):
         return None
-    rows = _rows(low, op, op.result, False, width)
+    rows = _rows(low, op, op.result, False, width, reach=width - 1)
     over = low.b.cast(low.b.floormod(low.get(op.indices[along]), width), i32)
-    return _load_realigned(rows, [over] * len(rows.runs), [over] * len(rows.runs))
+    return _load_realigned(rows, op.result, _Pairs([over] * len(rows.runs), [over] * len(rows.runs)))
 
 
 def store_rotated(low: Lowering, op: tile.Store, value: Value) -> None:
@@ -149,7 +180,8 @@ def _realigned(low: Lowering, op: tile.Load, subject: Value) -> int:
     return access_width(low, op.mem, places(low, starts, layout), layout, whole=False)
 
 
-def _rows(low: Lowering, op: Row, subject: Value, writes: bool, width: int) -> _Rows:
+def _rows(low: Lowering, op: Row, subject: Value, writes: bool, width: int, reach: int = 0) -> _Rows:
+    """`reach`: how many elements behind its own a run's accesses touch."""
     b = low.b
     layout, fast = _in_memory(layout_of(subject), op.dims), contiguous_dim(op.mem)
     assert fast is not None
@@ -169,15 +201,19 @@ def _rows(low: Lowering, op: Row, subject: Value, writes: bool, width: int) -> _
     true = b.constant(True, bool_)
     outer = [true if found.value is None else low.pick(found.value, (found.index[n],)) for n in range(len(runs))]
     place, size = where[fast], low.facts.size(op.mem, fast)
-    limit = None
-    if not low.facts.less(place.start + place.reach, size):
+    limit = floor = None
+    if not low.facts.less(place.start + place.reach + reach, size):
         dtype = index_dtype(low, place.start, size)
         limit = b.sub(low.emit(size, dtype), _start(low, place, size, dtype))
         limit = limit if place.thread is None else b.sub(limit, b.cast(place.thread, dtype))
+    if not low.facts.nonnegative(place.start):
+        dtype = index_dtype(low, place.start, size)
+        floor = b.sub(b.constant(0, dtype), _start(low, place, size, dtype))
+        floor = floor if place.thread is None else b.sub(floor, b.cast(place.thread, dtype))
     shifts = [b.constant(0)] * len(runs)
     if op.shift is not None:
         shifts = _shifts(low, op.shift, layout_of(subject), op.along, [run[0] for run, _ in runs])
-    return _Rows(low, op, where, fast, layout.shape[fast], width, runs, shifts, outer, limit)
+    return _Rows(low, op, where, fast, layout.shape[fast], width, runs, shifts, outer, limit, floor)
 
 
 def _start(low: Lowering, place: Place, size: Affine, dtype: DType) -> Value:
@@ -200,7 +236,8 @@ def _shifts(low: Lowering, shift: Value, layout: Layout, along: int, registers: 
     return [low.pick(value, (number[row],)) for row in rows]
 
 
-def _plan(rows: _Rows, subject: Value) -> Plan:
+def _plan(rows: _Rows, subject: Value, pairs: _Pairs | None = None) -> Plan:
+    """Runs at once where they are inside, both vectors of `pairs`; others by elements."""
     low, op, b = rows.low, rows.op, rows.low.b
     starts = tuple(low.get(v) for v in op.indices) if op.mem in low.written else ()
     extent = in_memory(layout_of(subject), op.dims).shape if starts else ()
@@ -211,10 +248,14 @@ def _plan(rows: _Rows, subject: Value) -> Plan:
     whole, cut = [], []
     for n, ((registers, at), shift, outer) in enumerate(zip(rows.runs, rows.shifts, rows.outer, strict=True)):
         first = at[rows.fast]
-        inside, some = rows.below(first + rows.width - 1, shift), rows.below(first, shift)
-        if first < op.vector:
+        last = first + rows.width - 1
+        inside, some = rows.below(last, shift), rows.below(first, shift)
+        if pairs is not None:
+            inside = rows.below(last + rows.width, pairs.back[n])
+        if first < rows.near:
             before = rows.before(first, shift)
             inside, some = b.and_(inside, b.value(arith.Not(before))), b.value(arith.Or(some, before))
+        inside, some = b.and_(inside, rows.above(first)), b.and_(some, rows.above(last))
         if op.mask is not None and isinstance(op.mask.type, TileType):
             held = [low.pick(low.get(op.mask), (r,)) for r in registers]
             for each in held:
@@ -228,11 +269,12 @@ def _plan(rows: _Rows, subject: Value) -> Plan:
         limit = short(low, rows.limit)
         at = tuple(at[rows.fast] for at in rows.offsets)
         turn = tuple(
-            b.sub(shift, rows.thread) if place < op.vector else b.constant(0)
+            b.sub(shift, rows.thread) if place < rows.near else b.constant(0)
             for place, shift in zip(at, rows.shifts, strict=True)
         )
         high = tuple(b.add(limit, shift) for shift in rows.shifts)
-        ends = Ends(at, high, turn=turn, jump=rows.size)
+        least = None if rows.floor is None else (short(low, rows.floor),) * len(every)
+        ends = Ends(at, high, least, turn if rows.near else None, rows.size)
     some_cut = Cut(low.concat(cut), lambda: _elements(rows, addresses, cut), ends)
     guards = Guards(low.concat(whole), every)
     return Plan("global", rows.width, rows.order, addresses, guards, starts, extent, some_cut)
@@ -266,12 +308,12 @@ def _elements(rows: _Rows, addresses: Addresses, guards: Sequence[Value]) -> tup
         for k, register in enumerate(registers):
             place = at[rows.fast] + k
             inside, address = rows.below(place, shift), here
-            if at[rows.fast] < MOST_SHIFT:
+            if at[rows.fast] < rows.near:
                 before = rows.before(place, shift)
                 wrapped = b.and_(before, rows.below(place + rows.size, shift))
                 inside = b.value(arith.Or(wrapped, b.and_(inside, b.value(arith.Not(before)))))
                 address = b.select(before, b.add(here, rows.size * bytes_), here)
-            inside = b.and_(guard, inside)
+            inside = b.and_(guard, b.and_(inside, rows.above(place)))
             found.append(inside if mask is None else b.and_(inside, low.pick(mask, (register,))))
             if address not in numbers:
                 numbers[address] = len(values)
@@ -286,84 +328,33 @@ def _elements(rows: _Rows, addresses: Addresses, guards: Sequence[Value]) -> tup
 # Vectors put together of two -----------------------------------------------------------------------------------------
 
 
-def _load_realigned(rows: _Rows, back: list[Value], distances: list[Value]) -> Value:
-    """`back`: how many elements in front of each run's position the first of its two vectors begins, so many of which
-    (`distances`) are in front of the run's elements."""
-    low, b, width = rows.low, rows.low.b, rows.width
-    first = _load_vectors(rows, back)
-    second = _load_vectors(rows, [b.sub(n, width) for n in back])
-    count = len(rows.runs)
-    back_to = [0] * (count * width)
-    if rows.op.mem.dtype.bits < 32:
-        for n, register in enumerate(rows.order):
-            back_to[register] = n
-        by = distances[0] if all(n is distances[0] for n in distances) else low.concat(distances)
-        return low.pick(b.emit(thread.Funnel(first, second, by, width)).result, back_to)
-    columns = [
-        [low.pick(half, [n * width + k for n in range(count)]) for k in range(width)] for half in (first, second)
+def _load_realigned(rows: _Rows, subject: Value, pairs: _Pairs) -> Value:
+    """Both vectors of each run where they are inside the tensor, put together; other runs by elements."""
+    low, op, count = rows.low, rows.op, len(rows.order)
+    p = _plan(rows, subject, pairs)
+    first = _addresses(rows, pairs.back)
+    behind = tuple(n + rows.width * op.mem.dtype.bytes for n in first.offsets)
+    halves = [
+        emit_loads(low, replace(p, addresses=addresses), op.mem, None, count, op.evict)
+        for addresses in (first, replace(first, offsets=behind))
     ]
-    parts = [*columns[0], *columns[1]]
+    loaded = _together(rows, halves[0], halves[1], pairs.over)
+    return low.pick(emit_cut_loads(low, p, op.mem, None, loaded, op.evict), in_order(p))
+
+
+def _together(rows: _Rows, first: Value, second: Value, distances: list[Value]) -> Value:
+    """Of each two vectors the elements from so many on."""
+    low, b, width, count = rows.low, rows.low.b, rows.width, len(rows.runs)
+    if rows.op.mem.dtype.bits < 32:
+        by = distances[0] if all(n is distances[0] for n in distances) else low.concat(distances)
+        return b.emit(thread.Funnel(first, second, by, width)).result
+    parts = [low.pick(half, [n * width + k for n in range(count)]) for half in (first, second) for k in range(width)]
     bit = width // 2
     while bit:
         far = b.value(arith.Cmp(b.value(arith.And(low.concat(distances), b.constant(bit))), b.constant(0), "ne"))
         parts = [b.select(far, parts[n + bit], parts[n]) for n in range(width + bit - 1)]
         bit //= 2
-    together = low.concat(parts)
-    for n, (registers, _) in enumerate(rows.runs):
-        for k, register in enumerate(registers):
-            back_to[register] = k * count + n
-    return low.pick(together, back_to)
-
-
-def _load_vectors(rows: _Rows, back: list[Value]) -> Value:
-    """The aligned vectors that begin so many elements in front of the runs' positions; in front of the row, as many in
-    front of its end."""
-    low, op, b, width = rows.low, rows.op, rows.low.b, rows.width
-    plain = _addresses(rows, back)
-    numbers: dict[Value, int] = {}
-    begin: Value | None = None  # the thread's own index, where that may be below 0
-    where, size = rows.where[rows.fast], low.facts.size(op.mem, rows.fast)
-    if op.shift is None and not low.facts.nonnegative(where.start):
-        dtype = index_dtype(low, where.start, size)
-        begin = b.add(_start(low, where, size, dtype), b.cast(rows.thread, dtype))
-    values: list[Value] = []
-    index, whole, cut, limits = [], [], [], []
-    for n, ((_, at), by, outer) in enumerate(zip(rows.runs, back, rows.outer, strict=True)):
-        place, address = at[rows.fast], low.pick(plain.value, (plain.index[n],))
-        if begin is not None:
-            first = b.sub(begin, b.cast(by, begin.dtype))
-            outer = b.and_(outer, b.value(arith.Cmp(b.constant(-place, first.dtype), first, "le")))
-        elif rows.op.shift is not None and place < MOST_SHIFT:
-            before = rows.before(place, by)
-            address = b.select(before, b.add(address, rows.size * op.mem.dtype.bytes), address)
-            by = b.select(before, b.sub(by, rows.size), by)
-        numbers.setdefault(address, len(numbers))
-        if numbers[address] == len(values):
-            values.append(address)
-        index.append(numbers[address])
-        limits.append(by)
-        whole.append(b.and_(outer, rows.below(place + width - 1, by)))
-        cut.append(b.and_(b.and_(outer, rows.below(place, by)), b.value(arith.Not(whole[n]))))
-    addresses = Addresses(low.concat(values), tuple(index), plain.offsets)
-
-    def elements() -> tuple[Addresses, Guards]:
-        found = [
-            b.and_(cut[n], rows.below(at[rows.fast] + k, limits[n]))
-            for n, (_, at) in enumerate(rows.runs)
-            for k in range(width)
-        ]
-        spread = addresses.of_elements(width, op.mem.dtype.bytes)
-        return spread, Guards(low.concat(found), tuple(range(len(found))))
-
-    ends = None
-    if rows.limit is not None and len(rows.runs) <= MOST_RUNS:
-        limit = short(low, rows.limit)
-        ends = Ends(tuple(at[rows.fast] for at in rows.offsets), tuple(b.add(limit, by) for by in limits))
-    some = Cut(low.concat(cut), elements, ends)
-    every = tuple(range(len(rows.runs)))
-    order = tuple(range(len(rows.runs) * width))
-    p = Plan("global", width, order, addresses, Guards(low.concat(whole), every), (), (), some)
-    return emit_load(low, p, op.mem, None, len(order), op.evict)
+    return low.pick(low.concat(parts), [k * count + n for n in range(count) for k in range(width)])
 
 
 def rotated_iota(low: Lowering, op: RotatedIota) -> Value:
@@ -392,3 +383,33 @@ def rotated_iota(low: Lowering, op: RotatedIota) -> Value:
     for n, register in enumerate(order):
         back[register] = n
     return low.pick(low.concat(parts), back)
+
+
+# Masks ----------------------------------------------------------------------------------------------------------------
+
+
+def select_in_row(low: Lowering, op: arith.Select) -> tuple[Value, ...]:
+    """The rule of selects. What a mask `index < size` cuts of a rotated row, few threads have: others do not test each
+    element, but their first and last ones, in positions, where they are in the row whichever way it is rotated."""
+    mask = op.condition.op
+    if not isinstance(mask, arith.Cmp) or mask.predicate != "lt" or op.a.type != op.result.type:
+        return low.same(op)
+    index, limit = mask.a.op, mask.b.op.value if isinstance(mask.b.op, tile.Splat) else mask.b
+    if not isinstance(index, RotatedIota) or isinstance(limit.type, TileType):
+        return low.same(op)
+    b, layout = low.b, layout_of(op.result)
+    offsets = [at[index.dim] for at in layout.register_offsets()]
+    own = low.thread_coord(layout, index.dim)
+    if own is None or len(offsets) < LEAST_GUARDED:
+        return low.same(op)
+    size, a = low.get(limit), low.get(op.a)
+    least, most = b.constant(MOST_SHIFT - min(offsets)), b.constant(max(offsets))
+    inside = b.value(arith.Cmp(b.cast(b.add(own, most), size.dtype), size, "lt"))
+    inside = b.and_(inside, b.value(arith.Cmp(own, least, "ge")))
+    then, orelse = Block(), Block()
+    with b.inside(then):
+        b.emit(control.Yield((a,)))
+    with b.inside(orelse):
+        each = b.value(arith.Cmp(rotated_iota(low, index), size, "lt"))
+        b.emit(control.Yield((b.value(arith.Select(each, a, low.get(op.b))),)))
+    return b.emit(control.If(inside, then=then, orelse=orelse)).results

@@ -57,14 +57,14 @@ thread kernel @rows(%A: tensor<16x16xf32>, %B: tensor<16x16xf32>, %C: tensor<16x
   %26 = global_address %C : i64
   %27 = add %26, %5 : i64
   %28 = add %27, %8 : i64
-  store_mem %28, predicate = %22, %c, %C, [0, 0] {space = "global", width = 4, address_of = (0, 0), offsets = (0, 512), predicate_of = (0, 1), extent = (16, 16)}
+  store_mem %28, predicate = %22, %c, %C, [0, 0] {space = "global", width = 4, address_of = (0, 0), offsets = (0, 512), predicate_of = (0, 1), extent = (16, 16), whole = 1}
   %29 = pick %25 {indices = (0,)} : bool
   %30 = pick %25 {indices = (1,)} : bool
   %31 = or %29, %30 : bool
   if %31 then {
     %32 = pick %25 {indices = (0, 0, 0, 0, 1, 1, 1, 1)} : regs<8xbool>
     %33 = and %32, %columns : regs<8xbool>
-    store_mem %28, predicate = %33, %c, %C, [0, 0] {space = "global", address_of = (0 * 8,), offsets = (0, 4, 8, 12, 512, 516, 520, 524), predicate_of = (0, 1, .., 7), extent = (16, 16)}
+    store_mem %28, predicate = %33, %c, %C, [0, 0] {space = "global", address_of = (0 * 8,), offsets = (0, 4, 8, 12, 512, 516, 520, 524), predicate_of = (0, 1, .., 7), extent = (16, 16), whole = 1}
     yield
   } orelse {
     yield

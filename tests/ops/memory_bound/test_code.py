@@ -8,7 +8,7 @@ import minitile as mt
 from minitile.language import bfloat16
 from minitile.ops.memory_bound.norms import norm_rows
 from minitile.ops.memory_bound.norms_backward import backward_rows, gradient_plan
-from minitile.ops.memory_bound.rows import row_plan
+from minitile.ops.memory_bound.rows import H200, row_plan
 from minitile.ops.memory_bound.softmax import softmax_rows
 
 M = 4096
@@ -75,3 +75,30 @@ def test_rows_that_begin_anywhere_are_wide():
         assert count(text, r"ld\.global\.b16") == count(text, r"st\.global\.b16") == 8
         assert len(text.splitlines()) < 800
         assert kernel.spills == 0
+
+
+def test_factors_are_put_together_of_wide_loads():
+    """Of rows that begin anywhere, with a weight and a bias: two wide loads for each vector, single elements in the
+    loops of the tensors' cut vectors alone, which nothing else waits for; masks behind a branch."""
+    n = 8191
+    x, w = matrix(n), mt.spec((n,), "bfloat16")
+    constants = row_plan(n, bfloat16, factors=2, room=H200._replace(shared=0)).constants(n)
+    kernel = norm_rows(True, True, True, False).compile(x, x, w, w, x, x, 1e-6, target="sm_90a", **constants)
+    text = kernel.asm["ptx"]
+    assert count(text, r"ld\.global\.v4") == 4 + 8 + 8
+    assert count(text, r"ld\.global\.b16") == count(text, r"st\.global\.b16") * 3 == 24
+    loops = "".join(re.findall(r"\$L_while\d+:.*?\$L_while_test", text, re.S))
+    assert count(loops, r"global\.b16") == count(text, r"global\.b16")
+    assert count(text, r"bar\.sync") == 2
+    assert len(text.splitlines()) < 1400
+    branch = re.search(r"bra (\$L\w+);\n(?:  (?!bra|@).*\n)*?  selp\.f32 .*\n(?:  (?!bra|@).*\n)*", text)
+    assert branch is not None
+    assert count(branch.group(), r"selp\.f32") == 32
+    assert kernel.spills == 0
+
+
+def test_cut_stores_need_no_barrier():
+    """A thread stores what it holds, at once or by elements."""
+    for n, barriers in ((1001, 0), (8191, 2)):
+        x = matrix(n)
+        assert count(ptx(softmax_rows, (x, x), n, row_plan(n, bfloat16)), r"bar\.sync") == barriers

@@ -1,0 +1,107 @@
+"""Loads whose runs are put together of two aligned vectors each: what they hold, and that nothing outside a tensor is
+read (the simulator finds that)."""
+
+from __future__ import annotations
+
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import minitile as mt
+import minitile.language as T
+from minitile.ops.memory_bound.norms import norm_rows
+
+BF16 = ml_dtypes.bfloat16
+TARGETS = ("sm_80", "sm_90a", "gfx942", "gfx950")
+N = 515
+
+
+@mt.kernel
+def from_anywhere(W: T.Tensor(("N",), None), Y: T.Tensor((512,), T.float32), at: T.int32):
+    with T.Kernel(1, threads=64):
+        for j in T.Parallel(512):
+            Y[j] = T.cast(W[at + j], T.float32)
+
+
+@mt.kernel
+def from_the_fourth(W: T.Tensor((N,), None), Y: T.Tensor((512,), T.float32)):
+    with T.Kernel(1, threads=64):
+        for j in T.Parallel(512):
+            Y[j] = T.cast(W[3 + j], T.float32)
+
+
+def numbers(shape, dtype, seed):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", [BF16, np.float32])
+def test_from_any_index(target, dtype):
+    w, y = numbers(N, dtype, 1), np.full(512, np.nan, np.float32)
+    kernel = from_anywhere.compile(w, y, 5, target=target)
+    padded = np.zeros(3 * N, np.float32)
+    padded[N : 2 * N] = w
+    for at in (-N, -512, -505, -9, -8, -3, 0, 1, 2, 3, 4, 7, 36, 250, 507, 511, 514, N):
+        y[:] = np.nan
+        kernel.simulate(w, y, at)
+        np.testing.assert_array_equal(y, padded[N + at :][:512])
+
+
+@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+@pytest.mark.parametrize("dtype", [BF16, np.float32])
+def test_the_last_vector_reaches_beyond_the_tensor(target, dtype):
+    """All elements are inside, which is known; the second one of the last run's vectors is not."""
+    w, y = numbers(N, dtype, 2), np.full(512, np.nan, np.float32)
+    kernel = from_the_fourth.compile(w, y, target=target)
+    kernel.simulate(w, y)
+    np.testing.assert_array_equal(y, w[3:].astype(np.float32))
+    if target == "sm_80":
+        assert len(re.findall(r"@%p\d+ ld\.global\.v", kernel.asm["ptx"])) > 0
+
+
+def layer_norm(x, w, b):
+    x, w, b = (a.astype(np.float64) for a in (x, w, b))
+    d = x - x.mean(1, keepdims=True)
+    return d / np.sqrt((d * d).mean(1, keepdims=True) + 1e-5) * w + b
+
+
+def check_layer_norm(target, dtype, size, columns, threads, rows=1, factors=None):
+    """Of nine rows of `size`, that begin at all of 16 bytes' places."""
+    factors = factors or dtype
+    matrix, vector = (mt.spec(shape, np.dtype(t).name) for shape, t in (((9, 1001), dtype), ((1001,), factors)))
+    args = (matrix, matrix, vector, vector, matrix, matrix, 1e-5)
+    plan = {"rows": rows, "columns": columns, "threads": threads}
+    kernel = norm_rows(True, True, True, False).compile(*args, target=target, **plan)
+    x = (numbers((9, size), np.float32, size) + 3).astype(dtype)
+    w, b = numbers(size, factors, 1), numbers(size, factors, 2)
+    y = np.full((9, size), np.nan, dtype)
+    kernel.simulate(x, x, w, b, y, x.copy(), 1e-5)
+    exact = {"rtol": 1e-5, "atol": 1e-5} if dtype is np.float32 else {"rtol": 2e-2, "atol": 1e-2}
+    np.testing.assert_allclose(y.astype(np.float64), layer_norm(x, w, b), **exact)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_weights_and_biases(target):
+    for size in (1, 7, 17, 505):
+        check_layer_norm(target, BF16, size, 512, 64)
+    check_layer_norm(target, np.float32, 509, 512, 64)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", pytest.param("gfx942", marks=pytest.mark.slow)])
+def test_rows_of_a_warp(target):
+    """Several rows in each thread, rotated differently; a tile that its rows just fit."""
+    for dtype in (BF16, np.float16):
+        check_layer_norm(target, dtype, 1001, 1024, 128, 8)
+        check_layer_norm(target, dtype, 1023, 1024, 128, 4)
+    check_layer_norm(target, BF16, 1001, 1024, 128, 4, np.float32)
+    check_layer_norm(target, np.float32, 1001, 1024, 128, 4, BF16)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", [BF16, np.float16, np.float32])
+def test_long_rows(target, dtype):
+    for size, columns, threads in ((1000, 1024, 64), (2047, 2048, 64), (8191, 8192, 256)):
+        check_layer_norm(target, dtype, size, columns, threads)

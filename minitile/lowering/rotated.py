@@ -133,8 +133,9 @@ def load_rotated(low: Lowering, op: tile.Load) -> Value:
 
 def load_between(low: Lowering, op: tile.Load) -> Value | None:
     """A load of rows that begin at multiples of the vector from an index that may not be one: each run out of the two
-    vectors that it lies in. None for other loads."""
-    if not isinstance(op.result.type, TileType) or not low.masks.between(op):
+    vectors that it lies in. None for other loads, and of what the kernel writes: what lies beside a run in its vectors
+    another thread or block may be writing."""
+    if not isinstance(op.result.type, TileType) or op.mem in low.written or not low.masks.between(op):
         return None
     along = contiguous_dim(op.mem)
     if along is None:
@@ -172,9 +173,10 @@ def _width(low: Lowering, op: Row, subject: Value) -> int:
 
 
 def _realigned(low: Lowering, op: tile.Load, subject: Value) -> int:
-    """How many elements each of two vectors has that runs are put together of; 1: they are not."""
+    """How many elements each of two vectors has that runs are put together of; 1: they are not, as with `load_between`
+    where the kernel writes the memory."""
     layout = _in_memory(layout_of(subject), op.dims)
-    if op.mask is not None or op.vector > 1:
+    if op.mask is not None or op.vector > 1 or op.mem in low.written:
         return 1
     starts = [low.facts.affine(v) for v in op.indices]
     return access_width(low, op.mem, places(low, starts, layout), layout, whole=False)

@@ -105,3 +105,21 @@ def test_rows_of_a_warp(target):
 def test_long_rows(target, dtype):
     for size, columns, threads in ((1000, 1024, 64), (2047, 2048, 64), (8191, 8192, 256)):
         check_layer_norm(target, dtype, size, columns, threads)
+
+
+@mt.kernel
+def own_part(X: T.Tensor((1024,), T.float32), at: T.int32):
+    """Each block doubles 256 elements from at on; what lies beside them is another's."""
+    with T.Kernel(3, threads=64) as bx:
+        for j in T.Parallel(256):
+            X[at + bx * 256 + j] = X[at + bx * 256 + j] * 2
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_the_kernel_writes_is_read_to_the_element(target):
+    """A vector beside a block's own elements has some that another block is writing: a race, in the simulator."""
+    x = numbers((1024,), np.float32, 3)
+    expected = x.copy()
+    expected[5 : 5 + 768] *= 2
+    own_part.compile(x, 5, target=target).simulate(x, 5)
+    np.testing.assert_array_equal(x, expected)

@@ -51,6 +51,8 @@ OTHERS = {
     "llvm.trap": ("void", []),
     "llvm.amdgcn.ds.read.tr16.b64.v4i16": ("<4 x i16>", ["ptr addrspace(3) @lds"]),
     "llvm.amdgcn.ds.read.tr8.b64.v2i32": ("<2 x i32>", ["ptr addrspace(3) @lds"]),
+    "llvm.amdgcn.sdot4": ("i32", ["i32", "i32", "i32", "i1 false"]),
+    "llvm.amdgcn.udot4": ("i32", ["i32", "i32", "i32", "i1 false"]),
 }
 
 

@@ -88,7 +88,9 @@ def signature(name: str) -> tuple[str, list[str]]:
         return saturating.group(1), [TYPES[saturating.group(2)]]
     function, kind = re.fullmatch(r"llvm\.(\w+)\.(\w+)", name).groups()
     kind = TYPES.get(kind, kind)
-    count = {"fma": 3}.get(function, 2 if function in ("minnum", "maxnum", "smin", "smax", "umin", "umax") else 1)
+    count = {"fma": 3, "fshl": 3, "fshr": 3}.get(
+        function, 2 if function in ("minnum", "maxnum", "smin", "smax", "umin", "umax") else 1
+    )
     return kind, [kind] * count + (["i1 false"] if function == "abs" else [])
 
 

@@ -21,9 +21,13 @@ import contest
 import timing
 
 from minitile import ops
+from minitile.ir.types import bf16
 from minitile.ops.memory_bound.arguments import Tile
 from minitile.ops.memory_bound.gated import gated_plan
+from minitile.ops.memory_bound.long_rows import LongPlan
+from minitile.ops.memory_bound.norms_backward import GradientPlan
 from minitile.ops.memory_bound.rotary import RotaryPlan, rotary_plan
+from minitile.ops.memory_bound.rows import row_plans
 from minitile.ops.memory_bound.sums import SumPlan, sum_plan
 from minitile.ops.memory_bound.transpose import TransposePlan, transpose_plan
 
@@ -34,7 +38,8 @@ BOUND = 2.0**-7  # of a result's own size and that of a typical one, between pla
 
 @dataclass(frozen=True)
 class Sweep:
-    """`inputs()`: a set of tensors; `call(inputs, plan)`; `moved`: the bytes that must move."""
+    """`inputs()`: a set of tensors; `call(inputs, plan)`; `moved`: the bytes that must move; `chosen`: the operation's
+    own plan, None where it is not asked for."""
 
     name: str
     inputs: Callable[[], list[Any]]
@@ -50,8 +55,66 @@ def tensor(*shape: int, dtype: str = "bfloat16") -> Any:
     return torch.randn(*shape, device="cuda", dtype=torch.float32).to(getattr(torch, dtype))
 
 
+ELEMENTS = 1 << 26  # of a matrix of rows
+LENGTHS = (768, 1024, 4096, 5120, 8192, 16384, 32768, 65536, 131072, 262144, 524288)
+ODD = (1001, 2047, 4001, 8191, 12345, 32769, 50257)
+
+
+def long_plans(n: int) -> Iterator[LongPlan]:
+    """Rows of n elements of 2 bytes in shared memory: clusters, threads, blocks that registers leave room for."""
+    even = n % 8 == 0
+    for cluster in (1, 2, 4, 8, 16):
+        share = math.ceil((n if even else n + 7) / cluster)
+        for threads in (64, 96, 128, 160, 192, 224, 256):
+            columns = math.ceil(share / (threads * 16)) * threads * 16
+            fit = 227 * 1024 // (2 * columns + 2048)
+            if columns > 1.25 * share or not 16 <= columns // threads <= 160 or (cluster < 16 and fit < 3):
+                continue
+            for resident in sorted({0, min(fit, 512 // threads), min(fit, 768 // threads)}):
+                for ahead in (1, 2):
+                    yield LongPlan(cluster, columns, threads, columns * cluster == n, resident, ahead, even)
+
+
+def row_sweeps() -> Iterator[Sweep]:
+    """Operations on rows, by registers and by shared memory: softmax, RMS norm, layer norm."""
+    calls: dict[str, Callable[..., Any]] = {
+        "softmax": lambda x, w, b, p: ops.softmax(x, plan=p),
+        "rms_norm": lambda x, w, b, p: ops.rms_norm(x, w, plan=p),
+        "layer_norm": lambda x, w, b, p: ops.layer_norm(x, w, b, plan=p),
+    }
+    for n in (*LENGTHS, *ODD):
+        m = ELEMENTS // n
+        plans: list[Any] = [*row_plans(n, bf16), *(long_plans(n) if n >= 2048 else [])]
+        for name, call in calls.items():
+            inputs = lambda m=m, n=n: [tensor(m, n), tensor(n), tensor(n)]  # noqa: E731
+            yield Sweep(f"{name} {m}x{n}", inputs, call, 4 * m * n, None, plans)
+
+
+def gradient_sweeps() -> Iterator[Sweep]:
+    """Gradients of RMS norm and layer norm."""
+    for n in (1024, 2048, 4096, 8192, 16384):
+        m = ELEMENTS // n
+        plans: list[Any] = [
+            GradientPlan(cluster, part, threads, True, stages, resident, 132 * resident // cluster)
+            for cluster in (1, 2, 4)
+            for part in [n // cluster]
+            for threads in (64, 128, 256, 512)
+            for stages in (2, 3, 4)
+            for resident in (1, 2, 3, 4, 6, 8)
+            if 8 <= part // threads <= 64
+            and resident * (4 * stages * part + 2048) <= 227 * 1024
+            and 256 <= resident * threads <= 1024
+        ]
+        for name, function in (("rms_norm", ops.rms_norm_backward), ("layer_norm", ops.layer_norm_backward)):
+            call = lambda dy, x, w, p, f=function: f(dy, x, w, bias=False, plan=p)[:2]  # noqa: E731
+            inputs = lambda m=m, n=n: [tensor(m, n), tensor(m, n), tensor(n)]  # noqa: E731
+            yield Sweep(f"{name}_backward {m}x{n}", inputs, call, 6 * m * n, None, plans)
+
+
 def sweeps() -> Iterator[Sweep]:
     """All, first the ones that bars name."""
+    yield from row_sweeps()
+    yield from gradient_sweeps()
     m, n = 8192, 14336
     tiles = [
         Tile(rows, columns, threads)

@@ -10,7 +10,7 @@ from tests.fuzz import accumulator_programs
 pytestmark = pytest.mark.skipif(find_ptxas("wgmma") is None, reason="needs a ptxas")
 
 
-@pytest.mark.parametrize(("seed", "mode"), zip((3, 4), accumulator_programs.MODES, strict=True))
+@pytest.mark.parametrize(("seed", "mode"), list(zip((3, 4), accumulator_programs.MODES, strict=True)))
 def test_a_few(seed: int, mode: str) -> None:
     accumulator_programs.check(seed, mode)
 

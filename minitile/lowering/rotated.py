@@ -142,7 +142,7 @@ def load_between(low: Lowering, op: tile.Load) -> Value | None:
         return None
     layout = in_memory(layout_of(op.result), op.dims)
     width = layout.vector_width(along, max(1, 16 // op.mem.dtype.bytes))
-    if width * op.mem.dtype.bytes < 4 or width & (width - 1):
+    if width < 2 or width * op.mem.dtype.bytes < 4 or width & (width - 1):
         return None
     rows = _rows(low, op, op.result, False, width, reach=width - 1)
     over = low.b.cast(low.b.floormod(low.get(op.indices[along]), width), i32)

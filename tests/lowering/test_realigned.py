@@ -123,3 +123,22 @@ def test_what_the_kernel_writes_is_read_to_the_element(target):
     expected[5 : 5 + 768] *= 2
     own_part.compile(x, 5, target=target).simulate(x, 5)
     np.testing.assert_array_equal(x, expected)
+
+
+@mt.kernel
+def one_each(V: T.Tensor((10,), T.float32), Y: T.Tensor((4,), T.float32), at: T.int32):
+    with T.Kernel(1, threads=32):
+        y = T.alloc_fragment((4,), T.float32)
+        T.copy(V[at], y)
+        for i in T.Parallel(4):
+            Y[i] = y[i] + 1
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_single_elements_are_no_vectors(target):
+    """A thread that has one element of 4 bytes reads no second one behind it."""
+    v = numbers((10,), np.float32, 4)
+    for at in (6, 7, 9):
+        y = np.full(4, np.nan, np.float32)
+        one_each.compile(v, y, at, target=target).simulate(v, y, at)
+        np.testing.assert_array_equal(y, np.pad(v, (0, 4))[at : at + 4] + 1)

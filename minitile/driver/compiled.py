@@ -130,6 +130,8 @@ class CompiledKernel:
         self.executable = Executable(self.launch_info, program, self._run_in_simulator, result.fits)
         self._results = case.kernel._results(case.constants, case.dtypes)
         self._absent = {p.name for p in case.kernel.signature.constants if p.default is None}
+        scalars = (p for p in case.kernel.signature.runtime if p.kind == "scalar" and not p.required)
+        self._defaults = {p.name: p.default for p in scalars}
         self._call: Callable[..., Any] | None = None
 
     def _compile(self) -> Result:
@@ -161,7 +163,7 @@ class CompiledKernel:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Runs on the run-time arguments of the signature, by position or name, and returns what the kernel returns."""
         try:
-            if self._absent:
+            if self._absent or self._defaults:
                 args, named = self._present(args, named)
             every = self._every(args, named)
             if every is not None:
@@ -181,7 +183,8 @@ class CompiledKernel:
         return self.executable.prepare(*(self._every(args, named) or args))
 
     def _present(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What is passed, but for the None of tensors that the kernel was compiled without."""
+        """What is passed, but for the None of tensors that the kernel was compiled without; with the defaults of
+        scalars that are not passed."""
         absent = self._absent
         places = [
             p for p in self.case.kernel.signature.parameters if p.kind in ("tensor", "scalar") or p.name in absent
@@ -190,11 +193,19 @@ class CompiledKernel:
         if len(args) > len(names):
             names = [p.name for p in places]
         kept = [x for n, x in zip_longest(names[: len(args)], args) if x is not None or n not in absent]
-        return tuple(kept), {n: x for n, x in named.items() if x is not None or n not in absent}
+        named = {n: x for n, x in named.items() if x is not None or n not in absent}
+        if self._defaults and len(kept) != len(self.launch_info.args):
+            rest = self._passed(named)[len(kept) :]
+            named |= {n: x for n, x in self._defaults.items() if n in rest and n not in named}
+        return tuple(kept), named
+
+    def _passed(self, named: Mapping[str, Any]) -> list[str]:
+        """The names of the arguments that a call passes, in order: results are among them where it names them."""
+        return [a.name for a in self.launch_info.args if a.name not in self._results.names or a.name in named]
 
     def _ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
         """The arguments that are passed, in order."""
-        passed = [a.name for a in self.launch_info.args if a.name not in self._results.names or a.name in named]
+        passed = self._passed(named)
         given = dict(zip(passed, args, strict=False))
         for name, value in named.items():
             if name not in passed or name in given:

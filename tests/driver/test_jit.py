@@ -411,6 +411,45 @@ def test_dumps_are_numbered_in_order(tmp_path, monkeypatch):
     ]
 
 
+def test_defaults_of_scalars():
+    """A compiled kernel has them, too, whatever it is given and whatever it makes."""
+
+    @mt.kernel
+    def shifted(
+        A: T.Tensor(("N",), T.float32),
+        bias: T.Tensor(("N",), T.float32) | None = None,
+        by: T.float32 = 2.0,
+        *,
+        times: T.int32 = 3,
+    ):
+        B = T.empty(A.shape[0], T.float32)
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(32):
+                b = A[i] * T.float32(times) + by
+                B[i] = b if bias is None else b + bias[i]
+        return B
+
+    a, b = np.arange(20, dtype=np.float32), np.full(20, np.nan, np.float32)
+    k = shifted.compile(a, target="sm_80")
+    for args, named, right in (
+        ((a,), {}, 3 * a + 2),
+        ((a, None), {"times": 5}, 5 * a + 2),
+        ((a,), {"by": 1.0}, 3 * a + 1),
+        ((a, None, 1.0), {}, 3 * a + 1),
+        ((), {"A": a}, 3 * a + 2),
+        ((a, 4.0, 0, b), {}, np.full(20, 4)),
+        ((a,), {"B": b}, 3 * a + 2),
+    ):
+        np.testing.assert_array_equal(k(*args, **named), right)
+        np.testing.assert_array_equal(k.simulate(*args, **named).results[0], right)
+    np.testing.assert_array_equal(shifted.compile(a, a, target="sm_80")(a, a), 4 * a + 2)
+    with pytest.raises(mt.MinitileError, match="takes 3 arguments"):
+        k(a, 1.0, 3, 4, 5)
+    a, b = arrays()
+    add.compile(a, b, target="sm_80")(a, b)
+    np.testing.assert_array_equal(b, a + 1)
+
+
 def test_compiled_for_other_sizes():
     k = add.compile(mt.spec((64, 64), "float32"), mt.spec((64, 64), "float32"), target="sm_80")
     a, b = arrays(63, 64)

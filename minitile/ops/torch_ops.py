@@ -292,7 +292,7 @@ ROWS: tuple[Row, ...] = (  # of one function, the forms that need more come firs
     Row("log_softmax", "(Tensor x) -> Tensor", log_softmax_backward, fake=_like_x),
     Row(
         "cross_entropy",
-        "(Tensor logits, Tensor labels, int ignore_index=-100) -> (Tensor, Tensor)",
+        "(Tensor logits, Tensor labels, int ignore_index=-100, bool check_labels=False) -> (Tensor, Tensor)",
         cross_entropy_backward,
         ("logits",),
         _losses,
@@ -302,7 +302,8 @@ ROWS: tuple[Row, ...] = (  # of one function, the forms that need more come firs
     ),
     Row(
         "linear_cross_entropy",
-        "(Tensor x, Tensor weight, Tensor labels, int ignore_index=-100, int? chunk=None) -> Tensor",
+        "(Tensor x, Tensor weight, Tensor labels, int ignore_index=-100, int? chunk=None, bool check_labels=False)"
+        " -> Tensor",
         linear_cross_entropy_backward,
         ("x", "weight"),
         _loss_of,

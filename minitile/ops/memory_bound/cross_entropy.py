@@ -37,15 +37,19 @@ def cross_entropy(
     *,
     ignore_index: int = -100,
     return_lse: bool = False,
+    check_labels: bool = False,
     plan: PiecePlan | LongPlan | None = None,
 ) -> Any:
     """log(sum(exp(logits))) - logits[label] of each row: the loss of each, not their mean.
 
     Args:
         logits: f32, bf16 or f16, of torch, CuPy, or NumPy (then the simulator computes): … × classes.
-        labels: i64 or i32, of the leading dimensions of logits: each is a class or `ignore_index`.
+        labels: i64 or i32, of the leading dimensions of logits: each is a class or `ignore_index`. Another one counts
+            as a class with a logit of 0, so its row's loss is lse, and its gradient that of lse.
         ignore_index: the label of rows whose loss is 0.
         return_lse: also return log(sum(exp(logits))), which the gradient is made of.
+        check_labels: stop at a label that is neither, as torch does, by one more launch: `T.device_assert` says which
+            rule is broken, and a GPU's context is of no use afterwards.
         plan: how rows are spread over blocks, instead of the table's choice.
 
     Returns:
@@ -65,6 +69,8 @@ def cross_entropy(
     loss, lse = rows.empty(shape, f32), rows.empty(shape, f32)
     if not rows.n:
         raise refused("logits have no classes")
+    if check_labels:
+        demand_classes(label, rows.n, ignore_index)
     plan = plan or rows.waiting_plan(odd=True)
     whole = rows.plan() if plan is None and rows.n % VECTOR else None
     if rows.m and isinstance(plan, LongPlan):
@@ -119,7 +125,13 @@ def cross_entropy_backward(
 
 @for_users
 def cross_entropy_gradient(
-    logits: Any, labels: Any, dloss: Any, *, ignore_index: int = -100, plan: PiecePlan | LongPlan | None = None
+    logits: Any,
+    labels: Any,
+    dloss: Any,
+    *,
+    ignore_index: int = -100,
+    check_labels: bool = False,
+    plan: PiecePlan | LongPlan | None = None,
 ) -> Any:
     """`cross_entropy` and its backward in one: the losses, while logits give way to their gradient.
 
@@ -128,6 +140,7 @@ def cross_entropy_gradient(
         labels: as of `cross_entropy`.
         dloss: the gradients that the losses will have, f32: 1 / rows for their mean.
         ignore_index: as of `cross_entropy`.
+        check_labels: as of `cross_entropy`.
         plan: as of `cross_entropy`.
 
     Returns:
@@ -148,6 +161,8 @@ def cross_entropy_gradient(
     loss = rows.empty(shape, f32)
     if not rows.n:
         raise refused("logits have no classes")
+    if check_labels:
+        demand_classes(label, rows.n, ignore_index)
     plan = plan or rows.waiting_plan(odd=True)
     if rows.m and isinstance(plan, LongPlan):
         long_gradient(rows.matrix, label, scale, loss.reshape(-1), ignore_index, **plan._asdict())
@@ -156,6 +171,23 @@ def cross_entropy_gradient(
         constants = (plan or gradient_plan(rows.n, rows.dtype, rows.room.lanes))._asdict()
         gradient_rows(x.shape[2])(x, label, scale, loss.reshape(-1), ignore_index, **constants)
     return loss
+
+
+def demand_classes(label: Any, classes: int, ignore_index: int) -> None:
+    """Stops, when it is launched, at a label that is neither a class nor `ignore_index`."""
+    if label.shape[0]:
+        labels_are_classes(label, classes, ignore_index)
+
+
+@kernel
+def labels_are_classes(Label: T.Tensor(("M",), None), classes: T.int32, ignore_index: T.int32, threads=256):
+    M = Label.shape[0]
+    with T.Kernel(T.ceildiv(M, threads), threads=threads) as block:
+        i = block * threads + T.get_thread_binding()
+        if i < M:
+            label = Label[i]
+            fits = (label == ignore_index) | ((label >= 0) & (label < classes))
+            T.device_assert(fits, "cross entropy: a label is neither a class nor ignore_index")
 
 
 @kernel

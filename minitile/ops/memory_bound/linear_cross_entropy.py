@@ -12,7 +12,7 @@ from typing import Any
 from minitile.driver.dispatch import for_users
 from minitile.ir.types import f32
 from minitile.ops.memory_bound.arguments import refused
-from minitile.ops.memory_bound.cross_entropy import cross_entropy, cross_entropy_gradient
+from minitile.ops.memory_bound.cross_entropy import cross_entropy, cross_entropy_gradient, demand_classes
 from minitile.ops.memory_bound.rows import Rows, indices_of, numbers_of, rows_of
 from minitile.ops.multiply import matmul
 
@@ -22,17 +22,25 @@ STEP = 128  # rows
 
 @for_users
 def linear_cross_entropy(
-    x: Any, weight: Any, labels: Any, *, ignore_index: int = -100, gradient: bool = False, chunk: int | None = None
+    x: Any,
+    weight: Any,
+    labels: Any,
+    *,
+    ignore_index: int = -100,
+    gradient: bool = False,
+    chunk: int | None = None,
+    check_labels: bool = False,
 ) -> Any:
     """`cross_entropy(x · weightᵀ, labels)`, some rows at a time.
 
     Args:
         x: bf16 or f16, … × features.
         weight: of x's dtype, classes × features.
-        labels: i64 or i32, of the leading dimensions of x.
+        labels: i64 or i32, of the leading dimensions of x; others than classes as in `cross_entropy`.
         ignore_index: the label of rows whose loss is 0, and which count for no mean.
         gradient: also compute those of the mean of the losses.
         chunk: rows at a time, a multiple of 8; by default as many as have 2^27 logits.
+        check_labels: as of `cross_entropy`.
 
     Returns:
         The losses, f32, of the shape of labels; with `gradient` (losses, dx, dweight), these of the dtypes and shapes
@@ -47,6 +55,8 @@ def linear_cross_entropy(
         ```
     """
     rows, head, label = _read(x, weight, labels, chunk)
+    if check_labels:
+        demand_classes(label, head.m, ignore_index)
     if gradient:
         counts = label != ignore_index
         share = rows.empty((rows.m,), f32)

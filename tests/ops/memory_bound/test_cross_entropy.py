@@ -88,6 +88,29 @@ def test_backward_through_lse(shape, dtype):
     close(out, right, dtype, 0.03)
 
 
+@pytest.mark.parametrize("n", [17, 64, 5000])  # by registers, by pieces and by shared memory
+@pytest.mark.parametrize("bad", [-1, 0, 1 << 33])
+def test_labels_that_are_no_classes(n, bad):
+    """Their logit counts as 0, whatever lies around the row; with `check_labels` the launch stops."""
+    x, labels, ones = random(1, 4, n), labels_for((4, n)), np.ones(4, f32)
+    labels[1], labels[2] = bad or n, -100
+    losses, lse = expected(x, np.where(labels == (bad or n), 0, labels))
+    losses[1], share = lse[1], np.exp(exact(x) - lse[:, None])
+    share[[0, 3], labels[[0, 3]]] -= 1
+    share[2] = 0
+    close(cross_entropy(given(x), given(labels)), losses, f32, 10.0)
+    logits = given(x.copy())
+    close(cross_entropy_gradient(logits, given(labels), given(ones)), losses, f32, 10.0)
+    close(logits, share, f32, 10.0)
+    for call in (
+        lambda labels: cross_entropy(x, labels, check_labels=True),
+        lambda labels: cross_entropy_gradient(x.copy(), labels, ones, check_labels=True),
+    ):
+        with pytest.raises(mt.MinitileError, match="a label is neither a class nor ignore_index"):
+            call(labels)
+        call(np.where(labels == (bad or n), n - 1, labels))
+
+
 def test_extremes():
     x = np.zeros((5, 300), f32)
     x[0, 7], x[1, 9], x[2, 3], x[3] = np.nan, np.inf, -np.inf, -np.inf

@@ -57,3 +57,11 @@ def test_wrong_use():
         with pytest.raises(mt.MinitileError, match=message) as error:
             call()
         assert "test_linear_cross_entropy.py" in str(error.value)
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+def test_labels_that_are_no_classes(gradient):
+    x, labels = random(1, 4, 64, dtype=bf16), np.array([0, 3, -100, 4])
+    with pytest.raises(mt.MinitileError, match="a label is neither a class nor ignore_index"):
+        linear_cross_entropy(x, x, labels, gradient=gradient, check_labels=True)
+    linear_cross_entropy(x, x, labels - (labels == 4), gradient=gradient, check_labels=True)

@@ -123,6 +123,31 @@ def test_sizes(target, n, k):
     assert in_registers(compiled)
 
 
+@mt.kernel
+def up_to(X: T.Tensor(("K",), T.float16), Y: T.Tensor((32,), T.float32), n: T.int32):
+    with T.Kernel(1, threads=32):
+        t = T.get_thread_binding()
+        x = T.alloc_local((8,), T.float16)
+        total = T.alloc_local((1,), T.float32)
+        T.clear(total)
+        for step in T.serial(T.ceildiv(T.min(X.shape[0], n), 256)):
+            for k in T.vectorized(8):
+                x[k] = X[step * 256 + t * 8 + k]
+            for k in T.serial(8):
+                total[0] += T.cast(x[k], T.float32) + 1.0
+        Y[t] = total[0]
+
+
+@pytest.mark.parametrize("n", [-300, -256, -1, 0, 1, 300, 1000])
+def test_rounds_to_an_end_that_may_be_negative(n):
+    """The loop of whole pieces and that of the rest have as many rounds together as the one that they were."""
+    x, y = values((600,), "float16"), np.full(32, np.nan, np.float32)
+    run(up_to, "sm_90a", x, y, n)
+    pieces = np.zeros((3, 32, 8))
+    pieces.reshape(-1)[:600] = x
+    np.testing.assert_allclose(y, (pieces + 1)[: max(0, -(-min(600, n) // 256))].sum((0, 2)), rtol=1e-5, atol=1e-5)
+
+
 # Stores, shared memory, masks ----------------------------------------------------------------------------------------
 
 

@@ -89,3 +89,26 @@ def test_single_parts(target):
             if 4 * j + 1 < size:
                 expected[4 * j + 1] = at(2 * j + n) + at(2 * j + n + 3)
         np.testing.assert_array_equal(y, expected)
+
+
+@mt.kernel
+def of_two_sizes(X: T.Tensor((256,), T.float32), Y: T.Tensor((256,), T.float32), Z: T.Tensor((128,), T.float32)):
+    with T.Kernel(1, threads=64):
+        for j in T.Parallel(64):
+            Z[j] = X[2 * j] - X[2 * j + 1]
+        for j in T.Parallel(128):
+            Y[2 * j] = X[2 * j] + 2 * X[2 * j + 1]
+        for j in T.Parallel(64):
+            Y[2 * j + 1] = X[2 * j]
+            Z[64 + j] = X[2 * j + 1]
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "gfx942"])
+def test_parts_of_two_sizes_stay_apart(target):
+    x = np.random.default_rng(4).standard_normal(256).astype(np.float32)
+    y, z = np.full(256, -1, np.float32), np.full(128, np.nan, np.float32)
+    of_two_sizes.compile(x, y, z, target=target).simulate(x, y, z)
+    even, odd = x[::2], x[1::2]
+    np.testing.assert_array_equal(z, np.append(even[:64] - odd[:64], odd[:64]))
+    np.testing.assert_array_equal(y[::2], even + 2 * odd)
+    np.testing.assert_array_equal(y[1::2], np.append(even[:64], np.full(64, -1)))

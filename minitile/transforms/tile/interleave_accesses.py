@@ -43,9 +43,10 @@ def interleave_accesses(kernel: Kernel, context: PassContext) -> None:
 @dataclass(frozen=True)
 class _Place:
     """Part `part` of `count` interleaved ones: elements  start + count*i + part  along tile dimension `dim`, memory
-    dimension `along`."""
+    dimension `along`, of tiles of one shape."""
 
     mem: Value
+    shape: tuple[int, ...]
     others: tuple[Affine, ...]
     dims: tile.Dims
     along: int
@@ -57,7 +58,7 @@ class _Place:
     @property
     def whole(self) -> object:
         """What all parts have in common."""
-        return self.mem, self.others, self.dims, self.along, self.dim, self.count, self.start
+        return self.mem, self.shape, self.others, self.dims, self.along, self.dim, self.count, self.start
 
 
 class _Pairs:
@@ -141,7 +142,7 @@ class _Pairs:
             if op.mask is not None or any(d not in op.dims and d != dim for d in range(len(shape))):
                 return None
             part = rest.const % count
-            return _Place(op.mem, others, op.dims, along, dim, count, rest - part, part)
+            return _Place(op.mem, shape, others, op.dims, along, dim, count, rest - part, part)
         return None
 
     def _load(self, b: Builder, op: tile.Load, place: _Place, loads: dict[object, Value]) -> None:

@@ -46,7 +46,7 @@ def _peel(loop: control.For, before: Block, facts: Facts) -> None:
         return
     runs = [op for op in body if _is_run(op) and not _inside(op, facts)]
     made = Block()
-    end = _whole_pieces(loop, Builder(made, loop.loc)) if runs else None
+    end = _whole_pieces(loop, Builder(made, loop.loc), facts) if runs else None
     if end is None:
         return
     first = clone(loop, {})
@@ -59,9 +59,9 @@ def _peel(loop: control.For, before: Block, facts: Facts) -> None:
         loop.lower, loop.init = end, first.results
 
 
-def _whole_pieces(loop: control.For, b: Builder) -> Value | None:
-    """How many rounds a loop has for sure whole pieces for: of a number of rounds from 0 to ceil(x / d), floor(x / d);
-    of constant ones all but the last. None for other loops."""
+def _whole_pieces(loop: control.For, b: Builder, facts: Facts) -> Value | None:
+    """How many rounds a loop has for sure whole pieces for: of a number of rounds from 0 to ceil(x / d), floor(x / d),
+    where x is not negative; of constant ones all but the last. None for other loops."""
     op, rounds = loop.upper.op, constant_of(loop.upper)
     if loop.kind != "serial" or constant_of(loop.lower) != 0 or constant_of(loop.step) != 1:
         return None
@@ -69,8 +69,10 @@ def _whole_pieces(loop: control.For, b: Builder) -> Value | None:
         return b.constant(rounds - 1, loop.upper.dtype) if rounds > 1 else None
     if not isinstance(op, arith.FloorDiv) or not isinstance(op.a.op, arith.Add):
         return None
-    d = constant_of(op.b)
-    return b.floordiv(op.a.op.a, d) if d is not None and d > 1 and constant_of(op.a.op.b) == d - 1 else None
+    x, d = op.a.op.a, constant_of(op.b)
+    if d is None or d < 2 or constant_of(op.a.op.b) != d - 1 or not facts.nonnegative(facts.affine(x)):
+        return None
+    return b.floordiv(x, d)
 
 
 def _inside(op: Op, facts: Facts) -> bool:

@@ -4,8 +4,7 @@
 
 A batch goes through as many sets of tensors as fill 1 GB and is a CUDA graph, as in memory.py. Each line is one plan:
 its share of the copy's speed, GB/s, and the spread of its times; the plan that minitile chooses is marked. Results are
-compared with those of that plan, which memory.py holds against float64. Kernels that no plan leads to are swept by
-sweep_scans.py.
+compared with those of that plan, which memory.py holds against float64.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ from minitile.ops.memory_bound.gated import gated_plan
 from minitile.ops.memory_bound.long_rows import LongPlan
 from minitile.ops.memory_bound.norms_backward import GradientPlan
 from minitile.ops.memory_bound.rotary import RotaryPlan, rotary_plan
-from minitile.ops.memory_bound.rows import row_plans
+from minitile.ops.memory_bound.rows import RowPlan, row_plans
+from minitile.ops.memory_bound.scans import PiecePlan
 from minitile.ops.memory_bound.sums import SumPlan, sum_plan
 from minitile.ops.memory_bound.transpose import TransposePlan, transpose_plan
 
@@ -111,6 +111,69 @@ def gradient_sweeps() -> Iterator[Sweep]:
             yield Sweep(f"{name}_backward {m}x{n}", inputs, call, 6 * m * n, None, plans)
 
 
+def transpose_sweeps() -> Iterator[Sweep]:
+    """Transposes, by registers and by shared memory."""
+    whole = 1 << 20  # rows of tiles in a panel: consecutive blocks write consecutive bytes
+    registers = [
+        TransposePlan(True, a, b, threads, panel)
+        for a, b, threads in (
+            (64, 64, 64), (64, 128, 128), (128, 64, 128), (128, 128, 256), (64, 256, 256), (256, 64, 256),
+            (128, 256, 512), (32, 256, 128), (256, 32, 128),
+        )
+        for panel in (0, 4, 8, whole)
+    ]  # fmt: skip
+    shared = [
+        TransposePlan(False, a, b, threads, panel)
+        for a, b, threads in (
+            (64, 64, 128), (64, 64, 256), (128, 64, 256), (64, 128, 256), (128, 128, 256), (128, 128, 512),
+            (32, 256, 256), (256, 32, 256),
+        )
+        for panel in (0, whole)
+    ]  # fmt: skip
+    for m, n in ((8192, 8192), (4096, 16384)):
+        yield Sweep(
+            f"transpose {m}x{n}", lambda m=m, n=n: [tensor(m, n)], lambda x, p: ops.transpose(x, plan=p), 4 * m * n,
+            transpose_plan(m, n, 2), registers + shared,
+        )  # fmt: skip
+    m = n = 8192
+    squares = [
+        TransposePlan(True, a, b, threads, panel)
+        for a, b, threads in ((32, 64, 128), (64, 64, 256), (64, 128, 256), (128, 64, 256), (64, 64, 128))
+        for panel in (0, 8)
+    ]
+    yield Sweep(
+        "transpose_f32", lambda: [tensor(m, n, dtype="float32")], lambda x, p: ops.transpose(x, plan=p), 8 * m * n,
+        transpose_plan(m, n, 4), squares,
+    )  # fmt: skip
+
+
+def sum_sweeps() -> Iterator[Sweep]:
+    """Sums of columns."""
+    for m, n in ((8192, 8192), (16384, 4096)):
+        plans = [
+            SumPlan(threads // 32 * 256 // columns, columns, ahead, threads, round(blocks * 132 * columns / n))
+            for columns in (256, 512)
+            for threads in (128, 256)
+            for ahead in (2, 4, 8)
+            for blocks in (1, 2, 3, 4, 8)
+        ]
+        yield Sweep(
+            f"column_sums {m}x{n}", lambda m=m, n=n: [tensor(m, n)], lambda x, p: ops.column_sums(x, plan=p), 2 * m * n,
+            sum_plan(m, n, 2), plans,
+        )  # fmt: skip
+
+
+def scan_sweeps() -> Iterator[Sweep]:
+    """Cumulative sums: of a vector piece by piece, of rows that registers hold."""
+    n = 1 << 28
+    pieces = [PiecePlan(*plan) for plan in ((16384, 256, 132), (16384, 512, 132), (32768, 512, 132), (12288, 256, 264))]
+    call = lambda x, p: ops.cumsum(x, plan=p)  # noqa: E731
+    yield Sweep("cumsum vector", lambda: [tensor(1, 1 << 28)], call, 4 * n, None, pieces)
+    for n in (16384, 8192, 4096):
+        m, plans = ELEMENTS // n, [RowPlan(1, n, n // each) for each in (16, 32, 64)]
+        yield Sweep(f"cumsum {m}x{n}", lambda m=m, n=n: [tensor(m, n)], call, 4 * m * n, None, plans)
+
+
 def sweeps() -> Iterator[Sweep]:
     """All, first the ones that bars name."""
     yield from row_sweeps()
@@ -131,44 +194,9 @@ def sweeps() -> Iterator[Sweep]:
         "swiglu_backward", lambda: [tensor(m, n), tensor(m, 2 * n)],
         lambda dy, x, p: ops.swiglu_backward(dy, x, plan=p), 10 * m * n, gated_plan(n, 2), tiles,
     )  # fmt: skip
-    m = n = 8192
-    registers = [
-        TransposePlan(True, a, b, threads, panel)
-        for a, b, threads in (
-            (64, 64, 64), (64, 128, 128), (128, 64, 128), (128, 128, 256), (64, 256, 256), (256, 64, 256),
-            (128, 256, 512),
-        )
-        for panel in (0, 4, 8)
-    ]  # fmt: skip
-    shared = [TransposePlan(False, a, a, threads) for a, threads in ((64, 128), (64, 256), (128, 256), (128, 512))]
-    yield Sweep(
-        "transpose", lambda: [tensor(m, n)], lambda x, p: ops.transpose(x, plan=p), 4 * m * n,
-        transpose_plan(m, n, 2), registers + shared,
-    )  # fmt: skip
-    squares = [
-        TransposePlan(True, a, b, threads, panel)
-        for a, b, threads in ((32, 64, 128), (64, 64, 256), (64, 128, 256), (128, 64, 256), (64, 64, 128))
-        for panel in (0, 8)
-    ]
-    yield Sweep(
-        "transpose_f32", lambda: [tensor(m, n, dtype="float32")], lambda x, p: ops.transpose(x, plan=p), 8 * m * n,
-        transpose_plan(m, n, 4), squares,
-    )  # fmt: skip
-    sums = [
-        SumPlan(threads // 32 * 256 // columns, columns, ahead, threads, round(blocks * 132 * columns / n))
-        for columns in (256, 512)
-        for threads in (128, 256)
-        for ahead in (2, 4, 8)
-        for blocks in (2, 4, 8)
-    ]
-    yield Sweep(
-        "column_sums",
-        lambda: [tensor(m, n)],
-        lambda x, p: ops.column_sums(x, plan=p),
-        2 * m * n,
-        sum_plan(m, n, 2),
-        sums,
-    )
+    yield from transpose_sweeps()
+    yield from sum_sweeps()
+    yield from scan_sweeps()
     s, h, g, d = 16384, 32, 8, 128
 
     def with_tables() -> list[Any]:
@@ -238,13 +266,13 @@ def measure(sweep: Sweep, rounds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="operations, with commas between")
+    parser.add_argument("--only", default="", help="what names of sweeps begin with, with commas between")
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     print(", ".join(f"{name}: {value}" for name, value in timing.machine().items()), flush=True)
-    wanted = set(filter(None, options.only.split(",")))
+    wanted = tuple(filter(None, options.only.split(",")))
     for sweep in sweeps():
-        if not wanted or sweep.name in wanted:
+        if not wanted or sweep.name.startswith(wanted):
             measure(sweep, options.rounds)
 
 

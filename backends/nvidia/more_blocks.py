@@ -10,7 +10,7 @@ Relocatable code, which nvJitLink always makes, takes what the schedule likes be
     transpose_registers, 256 threads                                 64     76   4, 3
 
 Alone on its multiprocessor, a block that waits for memory leaves it idle: such rows of cumulative sums had 0.75 of a
-copy's speed, and have 1.00 with two (benchmarks/sweep_scans.py on an H200). So a text whose block would be alone is
+copy's speed, and have 1.00 with two (benchmarks/sweep_memory.py on an H200). So a text whose block would be alone is
 assembled again with `.minnctapersm 2`; what spills more is not taken. Where there are several blocks, one more is worth
 a hundredth (column sums 0.95 and 0.96) or costs one (transposes 0.896 and 0.882), and is not worth a second assembly,
 which takes half as long as all the rest. A text that names a number of blocks or registers itself, and one with tensor

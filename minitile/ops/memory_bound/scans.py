@@ -47,7 +47,7 @@ class PiecePlan(NamedTuple):
 @lru_cache
 def piece_plan(m: int, n: int, size: int, multiprocessors: int = 132, large: bool = True) -> PiecePlan:
     """For m rows of n elements of `size` bytes: pieces of 32 KB, two of which on each multiprocessor, with the next two
-    on their way, suit the memory (benchmarks/sweep_scans.py); smaller ones where those would leave blocks idle, or
+    on their way, suit the memory (benchmarks/sweep_memory.py); smaller ones where those would leave blocks idle, or
     where rows that are no multiples of a vector take more registers, or the GPU has not what keeps them few (`large`:
     conversions of bf16 in one instruction, from sm_90 on)."""
     blocks = BESIDE * multiprocessors

@@ -61,7 +61,7 @@ def partial_sums(
 class SumPlan(NamedTuple):
     """`parts` blocks share a strip of columns; `fold` rows count as one of so many times the columns.
 
-    To sweep: benchmarks/sweep_scans.py.
+    To sweep: benchmarks/sweep_memory.py.
     """
 
     rows: int

@@ -4,7 +4,7 @@ Two ways. A thread loads squares: as many rows as a vector of 16 bytes has eleme
 are the square's columns, which are vectors of the result, but short runs of memory. Nothing leaves its registers in
 between (the compiler's `crossed` layout), and no thread waits for others. Or a tile is turned on its way into shared
 memory, and leaves it by long rows: the faster way for large matrices of 2 bytes (0.95 of a copy's speed instead of 0.90
-on an H200, benchmarks/sweep_scans.py), and the only one for sizes that vectors do not divide.
+on an H200, benchmarks/sweep_memory.py), and the only one for sizes that vectors do not divide.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def transpose_shared(
 class TransposePlan(NamedTuple):
     """A block of `threads` turns a tile of block_M × block_N; tiles are visited in panels of so many (0: row by row).
 
-    To sweep: benchmarks/sweep_scans.py.
+    To sweep: benchmarks/sweep_memory.py.
     """
 
     registers: bool

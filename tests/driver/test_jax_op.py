@@ -15,30 +15,13 @@ import minitile as mt
 import minitile.language as T
 from minitile.driver import jax_op, results
 from minitile.runtime import xla_ffi
+from tests.driver.framework_kernels import affine, increment
 
 jax = pytest.importorskip("jax")
 pytest.importorskip("jax.ffi")
 jnp = jax.numpy
 
 GPU = os.environ.get("MINITILE_GPU") == "1" and jax.default_backend() == "gpu"
-
-
-@mt.kernel
-def affine(
-    X: T.Tensor(("M", "N"), None),
-    scale: T.float32,
-    bias: T.Tensor(("N",), T.float32) | None = None,
-    rows=4,
-):
-    M, N = X.shape
-    Y = T.empty((M, N), T.float32)
-    with T.Kernel(T.ceildiv(M, rows), T.ceildiv(N, 64), threads=128) as (bx, by):
-        for i, j in T.Parallel(rows, 64):
-            y = T.float32(X[bx * rows + i, by * 64 + j]) * scale
-            if bias is not None:
-                y = y + bias[by * 64 + j]
-            Y[bx * rows + i, by * 64 + j] = y
-    return Y
 
 
 @mt.kernel
@@ -70,13 +53,6 @@ def squared_backward(
             at = bx * rows + i
             D[at, j] = 2 * X[at, j] * (grad_Y[at, j] * weight[j] + grad_Z[at, j])
     return D
-
-
-@mt.kernel
-def increment(X: T.Tensor(("N",), T.float32), Y: T.Tensor(("N",), T.float32), by=1):
-    with T.Kernel(T.ceildiv(X.shape[0], 128), threads=128) as bx:
-        for i in T.Parallel(128):
-            Y[bx * 128 + i] += by * X[bx * 128 + i]
 
 
 @mt.kernel

@@ -9,30 +9,13 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
+from tests.driver.framework_kernels import affine, increment
 
 torch = pytest.importorskip("torch")
 
 GPU = os.environ.get("MINITILE_GPU") == "1" and torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
 BACKEND = "inductor" if GPU else "aot_eager"
-
-
-@mt.kernel
-def affine(
-    X: T.Tensor(("M", "N"), None),
-    scale: T.float32,
-    bias: T.Tensor(("N",), T.float32) | None = None,
-    rows=4,
-):
-    M, N = X.shape
-    Y = T.empty((M, N), T.float32)
-    with T.Kernel(T.ceildiv(M, rows), T.ceildiv(N, 64), threads=128) as (bx, by):
-        for i, j in T.Parallel(rows, 64):
-            y = T.float32(X[bx * rows + i, by * 64 + j]) * scale
-            if bias is not None:
-                y = y + bias[by * 64 + j]
-            Y[bx * rows + i, by * 64 + j] = y
-    return Y
 
 
 @mt.kernel
@@ -52,13 +35,6 @@ def squared_backward(
     with T.Kernel(T.ceildiv(X.shape[0], rows), threads=128) as bx:
         for i, j in T.Parallel(rows, 64):
             D[bx * rows + i, j] = 2 * X[bx * rows + i, j] * grad[bx * rows + i, j]
-
-
-@mt.kernel
-def increment(X: T.Tensor(("N",), T.float32), Y: T.Tensor(("N",), T.float32)):
-    with T.Kernel(T.ceildiv(X.shape[0], 128), threads=128) as bx:
-        for i in T.Parallel(128):
-            Y[bx * 128 + i] += X[bx * 128 + i]
 
 
 @pytest.fixture(scope="module")

@@ -215,6 +215,8 @@ def test_losses_alone():
     wanted = gradients(lambda x: F.cross_entropy(x, LABELS, reduction="none"), (x,), torch.float64)
     close(found, wanted, (x,))
     assert not found[1][0][2].any()  # the row that is ignored
+    checked = gradients(lambda x: mt.ops.cross_entropy(x, LABELS, check_labels=True), (x,))
+    assert torch.equal(checked[1][0], found[1][0])
 
 
 def test_gradients_that_a_function_computes_itself():

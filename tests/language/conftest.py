@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import minitile as mt
+from tests.language.by_threads import AMD, NVIDIA
 
 
 def traced(function, *specs, **constants):
@@ -43,3 +44,11 @@ def refuses():
         return caught.value
 
     return check
+
+
+@pytest.fixture(params=NVIDIA + AMD)
+def target(request):
+    """Each target that kernels written thread by thread are run for."""
+    if request.param in AMD:
+        pytest.importorskip("llvmlite")
+    return request.param

@@ -4,29 +4,12 @@ from __future__ import annotations
 
 import re
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 import minitile as mt
 import minitile.language as T
-
-TARGETS = ("sm_80", "sm_90a", "gfx942", "gfx950")
-DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
-RNG = np.random.default_rng()
-
-
-@pytest.fixture(params=TARGETS)
-def target(request):
-    if request.param.startswith("gfx"):
-        pytest.importorskip("llvmlite")
-    return request.param
-
-
-def run(kernel, target, *args, **constants):
-    compiled = kernel.compile(*args, target=target, **constants)
-    compiled.simulate(*args, schedule="random", seed=1)
-    return compiled
+from tests.language.by_threads import DTYPES, RNG, run
 
 
 def atomics(compiled):
@@ -34,6 +17,9 @@ def atomics(compiled):
     if "ptx" in compiled.asm:
         return re.findall(r"(?<![\w.])(?:red|atom)\.[\w.]+", compiled.asm["ptx"])
     return re.findall(r"(?:global_atomic|ds)_(?:pk_|cmp|add)\w+", compiled.asm["gcn"])
+
+
+FLOATS = ("float16", "bfloat16", "float32")
 
 
 def integers(shape, dtype):
@@ -62,7 +48,7 @@ def added(X: T.Tensor((4, 256), None), Y: T.Tensor((256,), None), Z: T.Tensor((4
             Z[bx, t * 4 + k] = s[t * 4 + k]
 
 
-@pytest.mark.parametrize("dtype", list(DTYPES))
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("count", [2, 4])
 def test_neighbours(target, dtype, count):
     x, y, z = integers((4, 256), dtype), integers((256,), dtype), integers((4, 256), dtype)

@@ -9,23 +9,9 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
+from tests.language.by_threads import RNG, run, text
 
-TARGETS = ("sm_80", "sm_90a", "gfx942", "gfx950")
-RNG = np.random.default_rng()
 DOTS = r"dp4a\.[su]32\.[su]32|v_dot4c?_[iu]32_[iu]8"
-
-
-@pytest.fixture(params=TARGETS)
-def target(request):
-    if request.param.startswith("gfx"):
-        pytest.importorskip("llvmlite")
-    return request.param
-
-
-def run(kernel, target, *args, **constants):
-    compiled = kernel.compile(*args, target=target, **constants)
-    compiled.simulate(*args, schedule="random", seed=1)
-    return compiled.asm["ptx"] if "ptx" in compiled.asm else compiled.asm["gcn"]
 
 
 @mt.kernel
@@ -57,14 +43,14 @@ def test_rows(target, factor, sum_):
     limits = np.iinfo(factor)
     x, w = (RNG.integers(limits.min, limits.max, s, factor, endpoint=True) for s in ((1024,), (8, 1024)))
     y = np.zeros(8, sum_)
-    text = run(rows, target, x, w, y)
+    code = text(run(rows, target, x, w, y))
     np.testing.assert_array_equal(y, w.astype(np.int64) @ x.astype(np.int64) + 64)
     kind = "i" if factor is np.int8 else "u"
     name = f"dp4a.{kind.replace('i', 's')}32" if target.startswith("sm") else f"v_dot4_{kind}32"
-    found = re.findall(DOTS, text)
+    found = re.findall(DOTS, code)
     assert len(found) == 4
     assert all(each.replace("dot4c", "dot4").startswith(name) for each in found)
-    assert not re.search(r"\b(?:bfe|prmt|\.local)\b|v_perm", text), "words are taken as they were loaded"
+    assert not re.search(r"\b(?:bfe|prmt|\.local)\b|v_perm", code), "words are taken as they were loaded"
 
 
 @mt.kernel
@@ -84,10 +70,10 @@ def computed(X: T.Tensor((64, 4), T.int8), Y: T.Tensor((64,), T.int32)):
 def test_wherever_they_are(target):
     """The sum wraps."""
     x, y = RNG.integers(-128, 127, (64, 4), np.int8, endpoint=True), np.full(64, (1 << 31) - 1, np.int32)
-    text = run(computed, target, x, y)
+    code = text(run(computed, target, x, y))
     total = (1 << 31) - 1 + 2 * (x.astype(np.int64) @ np.arange(-2, 2))
     np.testing.assert_array_equal(y, total.astype(np.uint32).view(np.int32))
-    assert len(re.findall(DOTS, text)) == 2
+    assert len(re.findall(DOTS, code)) == 2
 
 
 def test_what_is_refused(refuses):

@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import re
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 import minitile as mt
 import minitile.language as T
+from tests.language.by_threads import DTYPES, NVIDIA, RNG, run, text
 
-NVIDIA, AMD = ("sm_80", "sm_90a"), ("gfx942", "gfx950")
-RNG = np.random.default_rng()
-DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "int8": np.int8}
 # What the accesses of 16, 8 and 4 bytes are called; of registers spilled, or arrays in memory.
 WIDE = {
     "load": {16: r"ld.global.v4.b32", 8: "ld.global.v2.b32", 4: "ld.global.b32"},
@@ -34,23 +31,6 @@ def values(shape, dtype):
     if dtype == "int8":
         return RNG.integers(-100, 100, shape, np.int8)
     return RNG.uniform(-1, 1, shape).astype(DTYPES[dtype])
-
-
-@pytest.fixture(params=NVIDIA + AMD)
-def target(request):
-    if request.param.startswith("gfx"):
-        pytest.importorskip("llvmlite")
-    return request.param
-
-
-def run(kernel, target, *args, **constants):
-    compiled = kernel.compile(*args, target=target, **constants)
-    compiled.simulate(*args, schedule="random", seed=1)
-    return compiled
-
-
-def text(compiled):
-    return compiled.asm["ptx"] if "ptx" in compiled.asm else compiled.asm["gcn"]
 
 
 def count(compiled, what, size):

@@ -16,7 +16,7 @@ from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import f32
 from minitile.ops.memory_bound.arguments import refused
-from minitile.ops.memory_bound.long_rows import LongPlan, long_cross_entropy, long_gradient
+from minitile.ops.memory_bound.long_rows import LongPlan, long_cross_entropy
 from minitile.ops.memory_bound.pieces import (
     LEAST,
     VECTOR,
@@ -27,7 +27,7 @@ from minitile.ops.memory_bound.pieces import (
     raised,
     split,
 )
-from minitile.ops.memory_bound.rows import indices_of, numbers_of, over_rows, rows_of
+from minitile.ops.memory_bound.rows import greatest_of_rows, indices_of, numbers_of, over_rows, rows_of
 
 
 @for_users
@@ -74,7 +74,7 @@ def cross_entropy(
     plan = plan or rows.waiting_plan(odd=True)
     whole = rows.plan() if plan is None and rows.n % VECTOR else None
     if rows.m and isinstance(plan, LongPlan):
-        long_cross_entropy(rows.matrix, label, loss.reshape(-1), lse.reshape(-1), ignore_index, **plan._asdict())
+        long_cross_entropy(rows.matrix, label, loss.reshape(-1), ignore_index, lse.reshape(-1), **plan._asdict())
     elif rows.m and whole is not None:
         whole_rows(rows.matrix, label, loss.reshape(-1), lse.reshape(-1), ignore_index, **whole.constants(rows.n))
     elif rows.m:
@@ -165,7 +165,7 @@ def cross_entropy_gradient(
         demand_classes(label, rows.n, ignore_index)
     plan = plan or rows.waiting_plan(odd=True)
     if rows.m and isinstance(plan, LongPlan):
-        long_gradient(rows.matrix, label, scale, loss.reshape(-1), ignore_index, **plan._asdict())
+        long_cross_entropy(rows.matrix, label, loss.reshape(-1), ignore_index, DLoss=scale, **plan._asdict())
     elif rows.m:
         x = split(rows.matrix)
         constants = (plan or gradient_plan(rows.n, rows.dtype, rows.room.lanes))._asdict()
@@ -205,15 +205,10 @@ def whole_rows(
     blocks=0,
 ):
     """As `cross_entropy_rows`, for short rows that no groups of a vector divide: registers hold them."""
-    N = X.shape[1]
 
     def loss(first, given):
-        x = T.alloc_fragment((rows, columns), T.float32)
-        top = T.alloc_fragment((rows,), T.float32)
+        x, top = greatest_of_rows(given, X.shape[1], rows, columns)
         total = T.alloc_fragment((rows,), T.float32)
-        for i, j in T.Parallel(rows, columns):
-            x[i, j] = T.if_then_else(j < N, T.cast(given[i, j], T.float32), -T.infinity(T.float32))
-        T.reduce_max(x, top, dim=1)
         for i, j in T.Parallel(rows, columns):
             x[i, j] = raised(x[i, j] - T.max(top[i], LEAST), X.dtype)
         T.reduce_sum(x, total, dim=1)

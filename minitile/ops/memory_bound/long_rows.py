@@ -243,8 +243,9 @@ def long_cross_entropy(
     X: T.Tensor(("M", "N"), None),
     Label: T.Tensor(("M",), None),
     Loss: T.Tensor(("M",), T.float32),
-    Lse: T.Tensor(("M",), T.float32),
     ignore_index: T.int32,
+    Lse: T.Tensor(("M",), T.float32) | None = None,
+    DLoss: T.Tensor(("M",), T.float32) | None = None,
     cluster=16,
     columns=32768,
     threads=256,
@@ -253,49 +254,25 @@ def long_cross_entropy(
     ahead=0,
     even=True,
 ):
-    """Lse = log(sum(exp(X))) of each row; Loss = Lse - X[Label], 0 where the label is `ignore_index`."""
+    """Lse = log(sum(exp(X))) of each row; Loss = Lse - X[Label], 0 where the label is `ignore_index`. With DLoss, the
+    gradient of the loss, X gives way to its own."""
 
     def cross_entropy(part):
-        label = Label[part.row]
+        label, scale = Label[part.row], 0.0 if DLoss is None else DLoss[part.row]
         top, total = greatest_and_sum(part)
         lse = top + T.log(total)
-        if part.rank == 0:
+        if Lse is not None and part.rank == 0:
             Lse[part.row] = lse
+        if DLoss is not None:
+            for k in T.serial(part.steps):
+                for j in T.Parallel(part.width):
+                    at = part.first + k * part.width + j
+                    share = power(T.cast(part.given[k * part.width + j], T.float32), lse, X.dtype)
+                    slope = (share - T.if_then_else(at == label, 1.0, 0.0)) * scale
+                    X[part.row, at] = T.if_then_else(label != ignore_index, slope, 0.0)
         write_loss(part, label, ignore_index, lse, Loss)
 
     over_parts(cross_entropy, [X], cluster, columns, threads, exact, resident, ahead, even)
-
-
-@kernel
-def long_gradient(
-    X: T.Tensor(("M", "N"), None),
-    Label: T.Tensor(("M",), None),
-    DLoss: T.Tensor(("M",), T.float32),
-    Loss: T.Tensor(("M",), T.float32),
-    ignore_index: T.int32,
-    cluster=16,
-    columns=32768,
-    threads=256,
-    exact=False,
-    resident=0,
-    ahead=0,
-    even=True,
-):
-    """Loss as of `long_cross_entropy`; X gives way to its gradient, for DLoss of the loss."""
-
-    def gradient(part):
-        label, scale = Label[part.row], DLoss[part.row]
-        top, total = greatest_and_sum(part)
-        lse = top + T.log(total)
-        for k in T.serial(part.steps):
-            for j in T.Parallel(part.width):
-                at = part.first + k * part.width + j
-                share = power(T.cast(part.given[k * part.width + j], T.float32), lse, X.dtype)
-                slope = (share - T.if_then_else(at == label, 1.0, 0.0)) * scale
-                X[part.row, at] = T.if_then_else(label != ignore_index, slope, 0.0)
-        write_loss(part, label, ignore_index, lse, Loss)
-
-    over_parts(gradient, [X], cluster, columns, threads, exact, resident, ahead, even)
 
 
 def mean_and_scale(part, N, eps, centered):

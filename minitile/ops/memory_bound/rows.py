@@ -148,6 +148,16 @@ def over_rows(work, tensors, rows, columns, threads, exact, stages, blocks):
             work(block * rows, *tiles)
 
 
+def greatest_of_rows(given, n, rows, columns):
+    """A tile of rows of n elements as f32, -inf behind their ends; the greatest of each."""
+    x = T.alloc_fragment((rows, columns), T.float32)
+    top = T.alloc_fragment((rows,), T.float32)
+    for i, j in T.Parallel(rows, columns):
+        x[i, j] = T.if_then_else(j < n, T.cast(given[i, j], T.float32), -T.infinity(T.float32))
+    T.reduce_max(x, top, dim=1)
+    return x, top
+
+
 class Rows(NamedTuple):
     """An argument as a matrix: leading dimensions are rows."""
 

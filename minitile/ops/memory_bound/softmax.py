@@ -16,7 +16,7 @@ from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ops.memory_bound.long_rows import LongPlan, long_softmax
 from minitile.ops.memory_bound.pieces import greatest_and_sum, raised, row_sum, split
-from minitile.ops.memory_bound.rows import LONG, RowPlan, over_rows, rows_of
+from minitile.ops.memory_bound.rows import LONG, RowPlan, greatest_of_rows, over_rows, rows_of
 
 
 @for_users
@@ -134,16 +134,10 @@ def softmax_rows(
     blocks=0,
     log=False,
 ):
-    N = X.shape[1]
-
     def softmax(first, given):
-        x = T.alloc_fragment((rows, columns), T.float32)
+        x, top = greatest_of_rows(given, X.shape[1], rows, columns)
         power = T.alloc_fragment((rows, columns), T.float32)
-        top = T.alloc_fragment((rows,), T.float32)
         total = T.alloc_fragment((rows,), T.float32)
-        for i, j in T.Parallel(rows, columns):
-            x[i, j] = T.if_then_else(j < N, T.cast(given[i, j], T.float32), -T.infinity(T.float32))
-        T.reduce_max(x, top, dim=1)
         for i, j in T.Parallel(rows, columns):
             x[i, j] = x[i, j] - top[i]
             power[i, j] = raised(x[i, j], X.dtype)

@@ -284,7 +284,7 @@ class _Rotation(Rewriter):
         self.axes = axes
         self.plan_of = {v: plan for plan in plans for v, _ in plan.group.axes}
         self.dim_of = {v: d for plan in plans for v, d in plan.group.axes}
-        self.shifts: list[dict[object, Value]] = []  # by plan and shape, of each block around the operation
+        self.shifts: list[dict[_Plan, Value]] = []  # s by plan, of each block around the operation
 
     def block(self, block: Block) -> None:
         self.shifts.append({})
@@ -316,7 +316,7 @@ class _Rotation(Rewriter):
         """The same of an elementwise operand along `dim` of its tile: elements' own indices are where they are now."""
         if not isinstance(v.op, tile.Iota) or v.op.dim != dim or (plan.across and v.shape != plan.shape):
             return v
-        return self.b.value(RotatedIota(self._shift(plan, v.shape), v.shape, dim), v.name)
+        return self.b.value(RotatedIota(self._shift(plan), v.shape, dim), v.name)
 
     def _access(self, op: Row, plan: _Plan) -> tuple[Value, ...] | None:
         if plan.across and op.moved.shape != plan.shape:
@@ -329,7 +329,7 @@ class _Rotation(Rewriter):
         return new.results
 
     def _rotate(self, op: Row, plan: _Plan, like: Row) -> None:
-        op.shift = self._shift(plan, op.moved.shape)
+        op.shift = self._shift(plan)
         op.vector = plan.vector if like in plan.aligned else 1
         op.mask = None if like in plan.bounded else op.mask
 
@@ -355,12 +355,11 @@ class _Rotation(Rewriter):
 
     # s ---------------------------------------------------------------------------------------------------------------
 
-    def _shift(self, plan: _Plan, shape: tuple[int, ...]) -> Value:
-        """s, a number, or a tile of the shape less the axis."""
-        key = plan
+    def _shift(self, plan: _Plan) -> Value:
+        """s, a number, or a tile of the plan's shape less the axis."""
         for scope in self.shifts:
-            if key in scope:
-                return scope[key]
+            if plan in scope:
+                return scope[plan]
         b = self.b
         total: Value = self._emit(plan.start, plan.vector)
         outer = (*plan.shape[: plan.dim], *plan.shape[plan.dim + 1 :])
@@ -369,7 +368,7 @@ class _Rotation(Rewriter):
             part = b.value(arith.Mul(index, self._emit(stride, plan.vector)))
             total = b.value(arith.Add(part, total))
         shift = b.value(arith.FloorMod(total, b.constant(plan.vector)), "shift")
-        return self.shifts[-1].setdefault(key, shift)
+        return self.shifts[-1].setdefault(plan, shift)
 
     def _emit(self, a: Affine, vector: int) -> Value:
         """A number that is `a` modulo the vector, of small ones."""

@@ -29,6 +29,7 @@ when they are lowered.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 from minitile.analysis.affine import Affine, Facts
@@ -143,8 +144,8 @@ def _stops(op: Op) -> bool:
     return not (op.accesses() or isinstance(op, (Shuffle, arith.Assume)))
 
 
-class _Loads:
-    """One walk over a block: groups that are open, by key, until something may write their memory."""
+class _Walk(ABC):
+    """One walk over a block: groups that are open, by key, until something may come between their accesses."""
 
     def __init__(self, join: _Join, block: Block) -> None:
         self.join, self.block = join, block
@@ -153,18 +154,39 @@ class _Loads:
 
     def run(self) -> None:
         for op in self.block.ops:
-            along = _along(op) if isinstance(op, tile.Load) else None
-            if isinstance(op, tile.Load) and along is not None:
-                self.load(op, along)
-            elif isinstance(op, tile.Store) and _along(op) is not None:
-                for group in self.open.values():
-                    if group.mem is op.mem:
-                        group.passed.append(op)
-            elif not op.pure or op.uniform:
-                self.close(op)
+            self.visit(op)
         self.done += self.open.values()
         if any(self.join.runs(group) for group in self.done):
             self.rewrite()
+
+    def end(self, op: Op, touched: set[Value | None]) -> None:
+        """Ends the groups that an operation with effects may concern: of the memory that it touches, None: of all."""
+        everything = _stops(op) or None in touched
+        for key in [k for k, g in self.open.items() if everything or g.mem in touched]:
+            self.done.append(self.open.pop(key))
+
+    @abstractmethod
+    def visit(self, op: Op) -> None:
+        """Takes an operation into a group, or ends groups at it."""
+
+    @abstractmethod
+    def rewrite(self) -> None:
+        """Puts runs in the place of groups' accesses."""
+
+
+class _Loads(_Walk):
+    """Loads, whose groups end where something may write their memory."""
+
+    def visit(self, op: Op) -> None:
+        along = _along(op) if isinstance(op, tile.Load) else None
+        if isinstance(op, tile.Load) and along is not None:
+            self.load(op, along)
+        elif isinstance(op, tile.Store) and _along(op) is not None:
+            for group in self.open.values():
+                if group.mem is op.mem:
+                    group.passed.append(op)
+        elif not op.pure or op.uniform:
+            self.end(op, {a.mem for a in op.accesses() if a.writes})
 
     def load(self, op: tile.Load, along: int) -> None:
         key, constant = self.join.key(op, along)
@@ -174,13 +196,6 @@ class _Loads:
                 self.done.append(group)
             group = self.open[key] = _Group(along)
         group.members.setdefault(constant, []).append(op)
-
-    def close(self, op: Op) -> None:
-        """An operation with effects ends the groups that it may concern."""
-        written = {a.mem for a in op.accesses() if a.writes}
-        everything = _stops(op) or None in written
-        for key in [k for k, g in self.open.items() if everything or g.mem in written]:
-            self.done.append(self.open.pop(key))
 
     def rewrite(self) -> None:
         first: dict[Op, list[tuple[_Group, list[int]]]] = {}
@@ -255,24 +270,17 @@ def _needed(op: Op, inside: set[Op], ready: dict[Op, None]) -> list[Op] | None:
     return list(found) if go(op) else None
 
 
-class _Stores:
-    """The same for stores, which wait for the last of them."""
+class _Stores(_Walk):
+    """Stores and sums, which wait for the last of them; their groups end where something may touch their memory."""
 
-    def __init__(self, join: _Join, block: Block) -> None:
-        self.join, self.block = join, block
-        self.open: dict[object, _Group] = {}
-        self.done: list[_Group] = []
-
-    def run(self) -> None:
-        for op in self.block.ops:
-            along = _along(op)
-            if isinstance(op, tile.Store | tile.AtomicRmw) and along is not None and not self.is_used(op):
-                self.store(op, along)
-            elif not op.pure or op.uniform:
-                self.close(op)
-        self.done += self.open.values()
-        if any(self.join.runs(group) for group in self.done):
-            self.rewrite()
+    def visit(self, op: Op) -> None:
+        along = _along(op)
+        if isinstance(op, tile.Store | tile.AtomicRmw) and along is not None and not self.is_used(op):
+            self.store(op, along)
+        elif isinstance(op, tile.Load) and along is not None:
+            self.meets(op)
+        elif not op.pure or op.uniform:
+            self.end(op, {a.mem for a in op.accesses()})
 
     def is_used(self, op: Op) -> bool:
         return not self.join.used.isdisjoint(op.results)
@@ -290,15 +298,6 @@ class _Stores:
         for key, group in list(self.open.items()):
             if key != but and group.mem is op.mem and not all(self.join.apart(op, one) for one in group.all):
                 self.done.append(self.open.pop(key))
-
-    def close(self, op: Op) -> None:
-        if isinstance(op, tile.Load) and _along(op) is not None:
-            self.meets(op)
-            return
-        touched = {a.mem for a in op.accesses()}
-        everything = _stops(op) or None in touched
-        for key in [k for k, g in self.open.items() if everything or g.mem in touched]:
-            self.done.append(self.open.pop(key))
 
     def rewrite(self) -> None:
         order = {op: n for n, op in enumerate(self.block.ops)}

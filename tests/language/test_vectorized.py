@@ -229,6 +229,30 @@ def test_elements_in_place(target):
     assert (count(compiled, "load", 16), count(compiled, "store", 16)) == (2, 2)
 
 
+@mt.kernel
+def rows_by_number(N: T.Tensor((256,), T.int32), A: T.Tensor((64, 8), T.float16), B: T.Tensor((256, 8), T.float16)):
+    with T.Kernel(1, threads=64):
+        t = T.get_thread_binding()
+        rows = T.alloc_local((4,), T.int32)
+        a = T.alloc_local((4, 8), T.float16)
+        for n in T.vectorized(4):
+            rows[n] = N[t * 4 + n]
+        for n in T.unroll(4):
+            for k in T.vectorized(8):
+                a[n, k] = A[rows[n], k]
+        for n in T.unroll(4):
+            for k in T.vectorized(8):
+                B[t * 4 + n, k] = a[n, k]
+
+
+def test_rows_by_numbers_that_were_loaded_together(target):
+    numbers, a = RNG.integers(0, 64, 256, np.int32), values((64, 8), "float16")
+    b = np.full((256, 8), np.nan, np.float16)
+    compiled = run(rows_by_number, target, numbers, a, b)
+    np.testing.assert_array_equal(b, a[numbers])
+    assert (count(compiled, "load", 16), count(compiled, "store", 16)) == (5, 4)
+
+
 # What keeps accesses apart --------------------------------------------------------------------------------------------
 
 

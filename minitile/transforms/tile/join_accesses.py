@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from minitile.analysis.affine import Affine, Facts
@@ -210,7 +211,7 @@ class _Loads(_Walk):
         gone: set[Op] = set()
         for op in self.block.ops:
             for group, run in first.get(op, ()):
-                needed = _needed(group.members[run[0]][0], inside, ready)
+                needed = _needed(group.members[run[0]][0], inside, ready, names)
                 if needed is None:
                     continue
                 for one in needed:
@@ -252,15 +253,15 @@ def _load_run(group: _Group, run: list[int], names: dict[Value, Value]) -> LoadR
     return new
 
 
-def _needed(op: Op, inside: set[Op], ready: dict[Op, None]) -> list[Op] | None:
+def _needed(op: Op, inside: set[Op], ready: dict[Op, None], names: Collection[Value]) -> list[Op] | None:
     """The pure operations of the block, not yet placed, that give an operation its operands, in order; None where
-    something else does."""
+    something else does, but for loads whose runs are placed (`names`)."""
     found: dict[Op, None] = {}
 
     def go(op: Op) -> bool:
         for v in op.operands:
             maker = v.op
-            if maker is None or maker in found or maker in ready or maker not in inside:
+            if maker is None or v in names or maker in found or maker in ready or maker not in inside:
                 continue
             if not maker.pure or maker.uniform or maker.region_fields or not go(maker):
                 return False

@@ -275,26 +275,12 @@ def plan(
     mask = op.mask
     if wide > width and mask is not None and low.masks.says_bounds(mem, op.indices, op.dims, mask):
         mask = None
-    guards = GuardBuilder(low)
-    if space == "global":
-        guards.bounds(mem, where, *implied_bounds(low, op, mask, starts))
-    guards.overhang(layout)
-    owner = low.owner(layout) if writes else None
-    if owner is not None:
-        guards.always.append(owner)
-    if mask is not None and not isinstance(mask.type, TileType):
-        guards.always.append(low.get(mask))
+    guards = _guards(low, op, where, starts, layout, mask, writes)
     order = tuple(r for run, _ in runs for r in run)
     tiled = mask is not None and isinstance(mask.type, TileType)
     cut: Cut | None = None
     if wide > width and fast is not None:
-        over: RunMask | None = None
-        if tiled and mask is not None:
-            numbers = tuple(run for run, _ in runs)
-            alike, sides = (
-                (wide, 0) if along is None else (low.masks.run(mask, along, wide), low.masks.sides(mask, along))
-            )
-            over = RunMask(low.get(mask), numbers, alike, sides or 0)
+        over = _over_runs(low, mask, along, wide, runs) if tiled and mask is not None else None
         found, cut = cut_guards(low, guards, offsets, fast, wide, over)
         width = wide
     else:
@@ -308,6 +294,38 @@ def plan(
         addresses = shared_addresses(low, mem, _slot(op), where, offsets, rank)
     begin = tuple(low.emit(start) for start in starts) if space == "global" and mem in low.written else ()
     return Plan(space, width, order, addresses, found, begin, layout.shape if begin else (), cut)
+
+
+def _guards(
+    low: Lowering,
+    op: MemoryOp,
+    where: Sequence[Place],
+    starts: Sequence[Affine],
+    layout: Layout,
+    mask: Value | None,
+    writes: bool,
+) -> GuardBuilder:
+    """The conditions of an operation's accesses, but for a mask over its tile."""
+    guards = GuardBuilder(low)
+    if isinstance(op.mem.type, TensorType):
+        guards.bounds(op.mem, where, *implied_bounds(low, op, mask, starts))
+    guards.overhang(layout)
+    owner = low.owner(layout) if writes else None
+    if owner is not None:
+        guards.always.append(owner)
+    if mask is not None and not isinstance(mask.type, TileType):
+        guards.always.append(low.get(mask))
+    return guards
+
+
+def _over_runs(
+    low: Lowering, mask: Value, along: int | None, width: int, runs: Sequence[tuple[tuple[int, ...], Coord]]
+) -> RunMask:
+    """A mask over the tile, over runs of so many elements."""
+    alike, sides = width, 0
+    if along is not None:
+        alike, sides = low.masks.run(mask, along, width), low.masks.sides(mask, along) or 0
+    return RunMask(low.get(mask), tuple(run for run, _ in runs), alike, sides)
 
 
 def moved_width(low: Lowering, mem: Value, where: Sequence[Place], layout: Layout) -> int:

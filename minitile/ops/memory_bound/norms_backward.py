@@ -182,6 +182,47 @@ def _backward(
     return (gradient, *sums)
 
 
+def moments(part, grad, factors, centered):
+    """Of a block's columns, with d = grad times the factors, if there are any: their number, the mean of x;
+    Σ(x - mean)², Σ d · (x - mean), Σ d."""
+    count = T.cast(T.min(T.max(part.end, 0), part.columns), T.float32)
+    mean = 0.0
+    if centered:
+        mean = part.total(T.reduce_sum, lambda j: T.cast(part.given[j], T.float32)) / T.max(count, 1.0)
+    mine = [T.alloc_fragment((part.width,), T.float32) for _ in range(3)]
+    totals = [T.alloc_fragment((1,), T.float32) for _ in range(3)]
+    for one in mine:
+        T.clear(one)
+    for k in T.unroll(part.steps):
+        for j in T.Parallel(part.width):
+            x = T.cast(part.given[k * part.width + j], T.float32) - mean
+            x = part.inside(k * part.width + j, x, 0.0) if centered else x
+            d = T.cast(grad[k * part.width + j], T.float32)
+            d = d if factors is None else d * T.cast(factors[k][j], T.float32)
+            mine[0][j] += x * x
+            mine[1][j] += d * x
+            mine[2][j] += d
+    for one, total in zip(mine, totals, strict=True):
+        T.reduce_sum(one, total)
+    return count, mean, *(total[0] for total in totals)
+
+
+def together(part, share, centered, count, mean, squares, slope, offset):
+    """The moments of the whole row, but for the number of its columns, whose inverse is `share`, from those of all
+    blocks."""
+    if part.cluster == 1:
+        return mean, squares, slope, offset
+    every = part.gathered(count, mean, squares, slope, offset)
+
+    def total(element):
+        return part.over_blocks(T.reduce_sum, element)
+
+    whole = total(lambda i: every[0, i] * every[1, i]) * share if centered else 0.0
+    squares = total(lambda i: every[2, i] + every[0, i] * (every[1, i] - whole) * (every[1, i] - whole))
+    slope = total(lambda i: every[3, i] + every[4, i] * (every[1, i] - whole))
+    return whole, squares, slope, total(lambda i: every[4, i]) if centered else 0.0
+
+
 @lru_cache
 def backward_rows(centered: bool, weight: bool, bias: bool, dsum: bool) -> Kernel:
     """DX, and for each cluster the sums of its rows' gradients of weight and bias. X for tensors that there are not."""
@@ -211,43 +252,6 @@ def backward_rows(centered: bool, weight: bool, bias: bool, dsum: bool) -> Kerne
         if exact:
             T.assume(columns * cluster == N)
 
-        def moments(part, grad, factors):
-            """Of this block's columns: their number, the mean of x; Σ(x - mean)², Σ d · (x - mean), Σ d."""
-            count = T.cast(T.min(T.max(part.end, 0), columns), T.float32)
-            mean = 0.0
-            if centered:
-                mean = part.total(T.reduce_sum, lambda j: T.cast(part.given[j], T.float32)) / T.max(count, 1.0)
-            mine = [T.alloc_fragment((width,), T.float32) for _ in range(3)]
-            totals = [T.alloc_fragment((1,), T.float32) for _ in range(3)]
-            for one in mine:
-                T.clear(one)
-            for k in T.unroll(steps):
-                for j in T.Parallel(width):
-                    x = T.cast(part.given[k * width + j], T.float32) - mean
-                    x = part.inside(k * width + j, x, 0.0) if centered else x
-                    d = T.cast(grad[k * width + j], T.float32)
-                    d = d * T.cast(factors[k][j], T.float32) if weight else d
-                    mine[0][j] += x * x
-                    mine[1][j] += d * x
-                    mine[2][j] += d
-            for one, total in zip(mine, totals, strict=True):
-                T.reduce_sum(one, total)
-            return count, mean, *(total[0] for total in totals)
-
-        def together(part, count, mean, squares, slope, offset):
-            """The same of the whole row, from those of all blocks."""
-            if cluster == 1:
-                return mean, squares, slope, offset
-            every = part.gathered(count, mean, squares, slope, offset)
-
-            def total(element):
-                return part.over_blocks(T.reduce_sum, element)
-
-            whole = total(lambda i: every[0, i] * every[1, i]) * share if centered else 0.0
-            squares = total(lambda i: every[2, i] + every[0, i] * (every[1, i] - whole) * (every[1, i] - whole))
-            slope = total(lambda i: every[3, i] + every[4, i] * (every[1, i] - whole))
-            return whole, squares, slope, total(lambda i: every[4, i]) if centered else 0.0
-
         with T.Kernel(clusters * cluster, cluster=cluster, threads=threads) as block:
             T.annotate_min_blocks_per_sm(resident)
             in_order()
@@ -270,7 +274,8 @@ def backward_rows(centered: bool, weight: bool, bias: bool, dsum: bool) -> Kerne
                 if dsum:
                     T.copy(DS[row, first], added)
                 part = Part(given, row, rank, first, N - first, cluster, columns, width, exact)
-                mean, squares, slope, offset = together(part, *moments(part, grad, factors))
+                own = moments(part, grad, factors if weight else None, centered)
+                mean, squares, slope, offset = together(part, share, centered, *own)
                 scale = T.rsqrt(squares * share + eps)
                 slope, offset = slope * scale * share, offset * share
                 for k in T.unroll(steps):

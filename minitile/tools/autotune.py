@@ -129,14 +129,15 @@ def autotune(
         options: the fields of `Options`:
 
             - check: called with the arguments after a launch of each configuration; returns False or raises if the
-            result is wrong.
+            result is wrong. What the call makes (`T.empty`, `out_idx`) is among them, as the kernel has them in order:
+            T.empty's come last.
             - reset: called with them before that launch, to poison or restore what the kernel writes.
             - executor: who compiles: any concurrent.futures.Executor, or what has such a `submit`; threads of
             this process by default.
             - measure_on: who measures: another executor, whose workers have GPUs, all of one kind. Then check, reset,
             measure and arguments go there, and must pickle.
-            - arguments: with measure_on, a function that makes the arguments of the launches there; by default those of
-            the call are sent.
+            - arguments: with measure_on, a function that makes the arguments of the launches there, results among
+            them; by default those of the call are sent.
             - measure: instead of the GPU's clock: gets functions by configuration, which launch when called, and
             returns samples in milliseconds for each. Where arguments are NumPy arrays there is no other way: the
             simulator executes, it has no clock.
@@ -193,13 +194,14 @@ class Autotuned:
         self.__name__, self.__doc__, self.__wrapped__ = kernel.__name__, kernel.__doc__, kernel
         self._tuned: dict[Any, Tuning] = {}
 
-    def __call__(self, *args: Any, **constants: Any) -> None:
-        """Runs the kernel in the configuration chosen for such arguments; constants: parameters that are not tuned."""
+    def __call__(self, *args: Any, **constants: Any) -> Any:
+        """Runs the kernel in the configuration chosen for such arguments, and returns what it returns; constants:
+        parameters that are not tuned."""
         key = (*map(_kind, args), tuple(constants.items()))
         tuning = self._tuned.get(key)
         if tuning is None:
             tuning = self._tuned[key] = self.tune(*args, **constants)
-        tuning.kernel(*args, **constants)
+        return tuning.kernel(*args, **constants)
 
     @for_users
     def tune(self, *args: Any, **constants: Any) -> Tuning:
@@ -224,7 +226,7 @@ def _expanded(configs: Configs, args: Sequence[Any]) -> list[Config]:
 
 def _kind(arg: Any) -> Any:
     """What tells arguments apart: dtype, device and the sizes by magnitude and by what divides them."""
-    if isinstance(arg, (bool, int, float)):
+    if arg is None or isinstance(arg, (bool, int, float)):
         return type(arg).__name__
     try:
         info: ArrayInfo = describe(arg)
@@ -491,7 +493,7 @@ class _Run:
             if self.options.measure_on is not None:
                 return ""  # who measures checks
             assert candidate.executable is not None
-            return result_is_wrong(candidate.executable, self.args, self.how)
+            return result_is_wrong(candidate.executable, self.arguments(candidate), self.how)
         except MinitileError as error:
             return said(error)
 
@@ -502,6 +504,25 @@ class _Run:
         if self.options.measure_on is None:
             candidate.executable = candidate.code.executable(self.target)
 
+    def arguments(self, candidate: _Candidate) -> tuple[Any, ...]:
+        """All of a launch: those of the call, defaults, and new arrays for the results. They are made when they are
+        asked for, so that only as many are there as are timed together."""
+        given = self.kernel._given(self.args, {**self.constants, **candidate.config})
+        calls, runtime, results = self.kernel._calls(given)
+        return tuple(calls.complete(runtime, results))
+
+    def sent(self, candidate: _Candidate) -> tuple[Any, ...]:
+        """The same for who measures elsewhere. Raises LaunchArgumentError for a kernel that makes its results, of which
+        configurations may have different ones."""
+        assert candidate.case is not None
+        if candidate.case.made:
+            raise LaunchArgumentError(
+                f"{self.kernel.__name__} makes its results, and measure_on= measures where no call makes any",
+                caller_location(),
+                "arguments=, a function, makes all arguments there, results too",
+            )
+        return self.arguments(candidate)
+
     def measured(
         self, group: Sequence[_Candidate], unchecked: Sequence[_Candidate] = (), turns: int = 1
     ) -> Future[Outcome]:
@@ -511,7 +532,7 @@ class _Run:
                 assert candidate.job is not None
                 self.load(candidate, build(candidate.job))
         if self.options.measure_on is not None:
-            arguments = self.args if self.options.arguments is None else self.options.arguments
+            arguments = self.sent(group[0]) if self.options.arguments is None else self.options.arguments
             codes = {str(c): c.code for c in group if c.code is not None}
             how = replace(self.how, rounds=self.how.rounds * turns)
             task = Task(codes, self.target, arguments, how, frozenset(map(str, unchecked)))
@@ -520,7 +541,7 @@ class _Run:
         for candidate in group:
             try:
                 assert candidate.executable is not None
-                launches[str(candidate)] = launch_of(candidate.executable, self.args)
+                launches[str(candidate)] = launch_of(candidate.executable, self.arguments(candidate))
             except MinitileError as error:
                 outcome.failures[str(candidate)] = said(error)
                 continue

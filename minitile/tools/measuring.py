@@ -125,7 +125,7 @@ def device_name(place: Place) -> str:
 
 def place_of(args: Args) -> Place:
     """Where the first array is. Raises LaunchArgumentError where there is none."""
-    arrays = [a for a in args if not isinstance(a, (bool, int, float))]
+    arrays = [a for a in args if a is not None and not isinstance(a, (bool, int, float))]
     if not arrays:
         raise LaunchArgumentError("autotune needs the arguments that the kernel will run on")
     try:

@@ -68,6 +68,43 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MINITILE_CACHE_DIR", str(tmp_path / "cache"))
 
 
+@mt.kernel
+def sums(
+    X: T.Tensor(("n",), T.float32),
+    bias: T.Tensor(("n",), T.float32) | None = None,
+    by: T.float32 = 2.0,
+    block=64,
+    threads=32,
+):
+    """by * X + bias, and a part of it for each block: of other shapes in other configurations."""
+    n = X.shape[0]
+    Y, parts = T.empty(n, T.float32), T.empty(T.ceildiv(n, block), T.float32)
+    with T.Kernel(T.ceildiv(n, block), threads=threads) as b:
+        for i in T.Parallel(block):
+            y = X[b * block + i] * by
+            Y[b * block + i] = y if bias is None else y + bias[b * block + i]
+        if T.get_thread_binding() == 0:
+            parts[b] = 1.0
+    return Y
+
+
+@pytest.mark.parametrize("more", [(), (None, 3.0), (1.0,)])
+def test_results_and_what_is_left_out(more):
+    """Calls make results, leave out tensors and take defaults; checks are given all of a launch's arguments."""
+    x, clock = vectors()[0], StubTimer()
+    given = (x, *(np.full(300, n, np.float32) if n == 1.0 else n for n in more))
+    wanted = x * np.float32(3 if 3.0 in more else 2) + (1.0 in more)
+
+    def is_right(*args):
+        y, parts = args[-2:]
+        return len(args) == 4 + (1.0 in more) and (y == wanted).all() and (parts == 1).all()
+
+    tuned = mt.autotune(sums, SPACE, measure=clock, check=is_right, progress=False)
+    tuning = tuned.tune(*given)
+    assert not [t.failure for t in tuning.trials if t.failure]
+    np.testing.assert_array_equal(tuned(*given), wanted)
+
+
 def test_the_fastest_is_chosen_and_the_table_says_all():
     clock, (x, y) = StubTimer(), vectors()
     tuning = mt.autotune(make_scale(), SPACE, measure=clock, check=right, reset=poison, progress=False).tune(x, y)

@@ -146,6 +146,24 @@ def test_what_is_asked_for_in_vain():
         mt.autotune(scale, SPACE, arguments=vectors, measure=clock).tune(x, y)
 
 
+@mt.kernel(target="sm_80", out_idx=-1)
+def scale_anew(X: T.Tensor(("n",), T.float32), Y: T.Tensor(("n",), T.float32), block=64, threads=32):
+    with T.Kernel(T.ceildiv(X.shape[0], block), threads=threads) as b:
+        for i in T.Parallel(block):
+            Y[b * block + i] = X[b * block + i] * 2
+
+
+def test_results():
+    """Where no call makes them, `arguments` does."""
+    x, here = vectors()[0], Broken(0)
+    options = {"measure_on": here, "measure": clock, "check": right, "reset": poison, "progress": False}
+    tuning = mt.autotune(scale_anew, SPACE, arguments=vectors, **options).tune(x)
+    assert tuning.config == {"block": 128, "threads": 32}
+    assert not [t.failure for t in tuning.trials if t.failure]
+    with pytest.raises(mt.MinitileError, match="scale_anew makes its results"):
+        mt.autotune(scale_anew, SPACE, cache=False, **options).tune(x)
+
+
 def test_on_dask(tmp_path):
     """Its local cluster: two workers, of which one has the GPU."""
     distributed = pytest.importorskip("distributed")

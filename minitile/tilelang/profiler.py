@@ -60,7 +60,7 @@ class Profiler:
         """Compares the kernel's results (or the last tensors that it writes) with the reference's.
 
         Raises Mismatch, an AssertionError, where more than that share of the elements is further off than
-        atol + rtol · |reference|.
+        atol + rtol · |reference|, and where there are not as many results.
         """
         if MODE.compile_only:
             return
@@ -71,7 +71,9 @@ class Profiler:
         wanted = list(theirs) if isinstance(theirs, (tuple, list)) else [theirs]
         if ours is None:
             results = given[len(given) - len(wanted) :]
-        for have, want in zip(results, wanted, strict=False):
+        if len(results) != len(wanted):
+            raise Mismatch(f"the kernel has {len(results)} results, and the reference {len(wanted)}")
+        for have, want in zip(results, wanted, strict=True):
             if have is not None and want is not None:
                 compare(have, want, atol, rtol, max_mismatched_ratio)
 

@@ -83,6 +83,8 @@ def test_the_profiler_compares() -> None:
     profiler.assert_allclose(lambda x, factor: x * factor, rtol=0, atol=0)
     with pytest.raises(AssertionError, match="256 of 256 elements differ"):
         profiler.assert_allclose(lambda x, factor: x + 100)
+    with pytest.raises(AssertionError, match="the kernel has 1 results, and the reference 2"):
+        profiler.assert_allclose(lambda x, factor: (x * factor, x))
     profiler.assert_consistent(2)
 
 

@@ -56,13 +56,21 @@ def top_k(x: Any, k: int, *, largest: bool = True, plan: RowPlan | None = None) 
     if parts == 1:
         select(rows.matrix, y, at, **constants(rows.n, rows.dtype, k, largest, plan))
         return values, indices
-    part = 8 * math.ceil(rows.n / parts / 8)
+    part = part_of(rows.n, parts, k)
     parts = math.ceil(rows.n / part)
     some, there = (rows.empty((rows.m, parts * k), d) for d in (rows.dtype, i64))
     select(rows.matrix, some, there, **constants(part, rows.dtype, k, largest, plan))
     found, chosen = top_k(some, k, largest=largest)
     gather(found, chosen, there, y, at)
     return values, indices
+
+
+def part_of(n: int, parts: int, k: int) -> int:
+    """How many elements each of about so many parts of n has: a multiple of 8, of which the last part has k left."""
+    part = 8 * math.ceil(n / parts / 8)
+    while (n - 1) % part + 1 < k:
+        part += 8
+    return part
 
 
 def constants(part: int, dtype: DType, k: int, largest: bool, plan: RowPlan | None) -> dict[str, Any]:

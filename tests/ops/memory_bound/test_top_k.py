@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -75,6 +77,13 @@ def test_plans(plan):
 def test_long_rows(n, k):
     """In parts; equal elements in several of them."""
     right(np.random.default_rng(6).integers(-3000, 3000, (2, n)).astype(f32), k)
+
+
+@pytest.mark.parametrize("n", [337, 400, 1025])
+def test_a_short_last_part(n, monkeypatch):
+    """It has k elements: what stands for one that is not there would be greater than these."""
+    monkeypatch.setattr(sys.modules["minitile.ops.memory_bound.top_k"], "PART", 64)
+    right(-1 - np.abs(random(8, 2, n)), 20)
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942", "gfx950"])

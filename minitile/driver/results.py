@@ -72,22 +72,24 @@ def compile_call(args: Args, results: CallResults, launch: Callable[..., Any]) -
     returns what is to be returned. `launch` itself where nothing is made or returned."""
     if not results.made and not results.returned:
         return launch
-    text = _Text(args, results)
-    body = [
-        f"    empty, finish = makers.get(type({text.like})) or learn({text.like})",
-        *text.sizes(),
-        *(f"    {text.of[m.name]} = {text.making(m)}" for m in results.made),
-        "except Exception as error:",
-        f"    explain(error, {text.given})",
-        f"launch({''.join(f'{text.of[a.name]}, ' for a in args)})",
-    ]
+    text, making = _Text(args, results), list[str]()
+    if results.made:
+        making = [
+            "try:",
+            f"    empty, finish = makers.get(type({text.like})) or learn({text.like})",
+            *text.sizes(),
+            *(f"    {text.of[m.name]} = {text.making(m)}" for m in results.made),
+            "except Exception as error:",
+            f"    explain(error, {text.given})",
+        ]
+    body = [*making, f"launch({''.join(f'{text.of[a.name]}, ' for a in args)})"]
     back = [
         f"({text.of[n]} if finish is None else finish({text.of[n]}))" if n in results.names else text.of[n]
         for n in results.returned
     ]
     if back:
         body.append(f"return {back[0] if results.one else ''.join(f'{each}, ' for each in back)}")
-    return text.compile("call", ["try:", *body], {"launch": launch})  # type: ignore[no-any-return]
+    return text.compile("call", body, {"launch": launch})  # type: ignore[no-any-return]
 
 
 def compile_shapes(args: Args, results: CallResults) -> Callable[..., tuple[tuple[int, ...], ...]]:

@@ -7,7 +7,7 @@ stands for its results (new operations have been emitted through `self.b`), `ERA
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from minitile.ir.builder import Builder, OpT
 from minitile.ir.core import Block, Kernel, Op, Value
@@ -149,6 +149,24 @@ def made_inside(op: Op) -> set[Value]:
     """All values that are made in an operation's regions, their arguments among them."""
     made = {arg for inner in op.walk() for region in inner.regions for arg in region.args}
     return made.union(*(inner.results for region in op.regions for inner in region.walk()))
+
+
+def made_by(op: Op, inside: Container[Op], ready: Callable[[Value], bool] = lambda v: False) -> list[Op] | None:
+    """The pure operations among `inside` that give an operation its operands, in order, but for values that are
+    `ready`; None where one that is not pure does: then it has to stay behind that."""
+    found: dict[Op, None] = {}
+
+    def go(op: Op) -> bool:
+        for v in op.operands:
+            maker = v.op
+            if maker is None or maker in found or maker not in inside or ready(v):
+                continue
+            if not maker.pure or maker.uniform or maker.region_fields or not go(maker):
+                return False
+            found[maker] = None
+        return True
+
+    return list(found) if go(op) else None
 
 
 def erase_unused(kernel: Kernel) -> None:

@@ -28,7 +28,7 @@ from minitile.analysis.variables import is_shared
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, tile
-from minitile.ir.rewrite import clone, rewrite_loops
+from minitile.ir.rewrite import clone, made_by, rewrite_loops
 from minitile.ir.types import TensorType, TileType
 from minitile.transforms.manager import PassContext
 
@@ -76,25 +76,6 @@ def _registers(value: Value, threads: int) -> int:
     return -(-math.prod(value.shape) * value.dtype.bits // (32 * threads))
 
 
-def _needs(op: Op, block: Block) -> list[Op] | None:
-    """The pure operations of the block that give an operation its operands, in order; None where one of the operands
-    is loaded or has gone from thread to thread."""
-    found: dict[Op, None] = {}
-
-    def go(op: Op) -> bool:
-        for v in op.operands:
-            maker = v.op
-            if maker is None or maker in found or maker not in inside:
-                continue
-            if not maker.pure or maker.uniform or maker.region_fields or not go(maker):
-                return False
-            found[maker] = None
-        return True
-
-    inside = set(block.ops)
-    return list(found) if go(op) else None
-
-
 # Within a block -----------------------------------------------------------------------------------------------------
 
 
@@ -114,10 +95,9 @@ def _hoist(block: Block, threads: int, room: int) -> None:
 
 
 def _loads_first(ops: list[Op], threads: int, room: int) -> list[Op]:
-    part, first = Block(), dict[Op, None]()
-    part.ops = ops
+    inside, first = {*ops}, dict[Op, None]()
     for n, op in enumerate(ops):
-        needed = _needs(op, part) if _is_row(op) else None
+        needed = made_by(op, inside) if _is_row(op) else None
         if needed is None:
             continue
         if any(earlier not in first and earlier not in needed for earlier in ops[:n]):
@@ -138,9 +118,9 @@ def _a_turn_ahead(loop: control.For, before: Block, threads: int, written: set[V
     reads = all(map(_only_reads, body.walk()))
     if not reads and any("gemm" in op.mnemonic for op in body.walk()):
         return
-    room, rows = AHEAD, list[tuple[Op, list[Op]]]()
+    room, rows, inside = AHEAD, list[tuple[Op, list[Op]]](), {*body.ops}
     for op in body.ops:
-        needed = _needs(op, body) if _is_row(op) else None
+        needed = made_by(op, inside) if _is_row(op) else None
         used = {v for one in (*(needed or ()), op) for v in one.operands}
         if needed is None or loop.iv not in used or not used.isdisjoint(loop.carried):
             continue

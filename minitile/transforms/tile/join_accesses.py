@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from minitile.analysis.affine import Affine, Facts
@@ -38,7 +37,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, tile
 from minitile.ir.ops.explicit import Shuffle
 from minitile.ir.ops.runs import AtomicRun, LoadRun, StoreRun
-from minitile.ir.rewrite import erase_unused
+from minitile.ir.rewrite import erase_unused, made_by
 from minitile.ir.types import BufferType, ScalarType, TensorType, bf16, bool_, f16, f32
 from minitile.transforms.manager import PassContext
 
@@ -209,9 +208,13 @@ class _Loads(_Walk):
         names: dict[Value, Value] = {}
         inside = set(self.block.ops)
         gone: set[Op] = set()
+
+        def is_placed(v: Value) -> bool:
+            return v in names or v.op in ready
+
         for op in self.block.ops:
             for group, run in first.get(op, ()):
-                needed = _needed(group.members[run[0]][0], inside, ready, names)
+                needed = made_by(group.members[run[0]][0], inside, is_placed)
                 if needed is None:
                     continue
                 for one in needed:
@@ -251,24 +254,6 @@ def _load_run(group: _Group, run: list[int], names: dict[Value, Value]) -> LoadR
     for at, value in zip(run, new.results, strict=True):
         value.name = group.members[at][0].results[0].name
     return new
-
-
-def _needed(op: Op, inside: set[Op], ready: dict[Op, None], names: Collection[Value]) -> list[Op] | None:
-    """The pure operations of the block, not yet placed, that give an operation its operands, in order; None where
-    something else does, but for loads whose runs are placed (`names`)."""
-    found: dict[Op, None] = {}
-
-    def go(op: Op) -> bool:
-        for v in op.operands:
-            maker = v.op
-            if maker is None or v in names or maker in found or maker in ready or maker not in inside:
-                continue
-            if not maker.pure or maker.uniform or maker.region_fields or not go(maker):
-                return False
-            found[maker] = None
-        return True
-
-    return list(found) if go(op) else None
 
 
 class _Stores(_Walk):

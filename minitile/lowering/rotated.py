@@ -124,7 +124,7 @@ def load_rotated(low: Lowering, op: tile.Load) -> Value:
     rows = _rows(low, op, subject, False, _width(low, op, subject))
     vector = _realigned(low, op, subject)
     if rows.width == 1 and vector > 1:
-        b, rows = low.b, _rows(low, op, subject, False, vector)
+        b, rows = low.b, _rows(low, op, subject, False, vector, reach=vector)
         back = {s: b.mul(b.floordiv(b.add(s, vector - 1), vector), vector) for s in rows.shifts}
         pairs = _Pairs([back[s] for s in rows.shifts], [b.sub(back[s], s) for s in rows.shifts])
         return _load_realigned(rows, subject, pairs)
@@ -144,7 +144,8 @@ def load_between(low: Lowering, op: tile.Load) -> Value | None:
     width = layout.vector_width(along, max(1, 16 // op.mem.dtype.bytes))
     if width < 2 or width * op.mem.dtype.bytes < 4 or width & (width - 1):
         return None
-    rows = _rows(low, op, op.result, False, width, reach=width - 1)
+    whole = low.facts.multiple(low.facts.size(op.mem, along)) % width == 0  # no vector is partly behind the row's end
+    rows = _rows(low, op, op.result, False, width, reach=width - whole)
     over = low.b.cast(low.b.floormod(low.get(op.indices[along]), width), i32)
     return _load_realigned(rows, op.result, _Pairs([over] * len(rows.runs), [over] * len(rows.runs)))
 
@@ -174,12 +175,13 @@ def _width(low: Lowering, op: Row, subject: Value) -> int:
 
 def _realigned(low: Lowering, op: tile.Load, subject: Value) -> int:
     """How many elements each of two vectors has that runs are put together of; 1: they are not, as with `load_between`
-    where the kernel writes the memory."""
+    where the kernel writes the memory, or where a vector is less than a word."""
     layout = _in_memory(layout_of(subject), op.dims)
     if op.mask is not None or op.vector > 1 or op.mem in low.written:
         return 1
     starts = [low.facts.affine(v) for v in op.indices]
-    return access_width(low, op.mem, places(low, starts, layout), layout, whole=False)
+    width = access_width(low, op.mem, places(low, starts, layout), layout, whole=False)
+    return width if width * op.mem.dtype.bytes >= 4 else 1
 
 
 def _rows(low: Lowering, op: Row, subject: Value, writes: bool, width: int, reach: int = 0) -> _Rows:

@@ -142,3 +142,25 @@ def test_single_elements_are_no_vectors(target):
         y = np.full(4, np.nan, np.float32)
         one_each.compile(v, y, at, target=target).simulate(v, y, at)
         np.testing.assert_array_equal(y, np.pad(v, (0, 4))[at : at + 4] + 1)
+
+
+@mt.kernel
+def into_odd_rows(A: T.Tensor(("M", "N"), None), B: T.Tensor(("M", "K"), T.float32), rows=4, columns=64, threads=64):
+    M, N = A.shape
+    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=threads) as (bx, by):
+        for i, j in T.Parallel(rows, columns):
+            B[by * rows + i, bx * columns + j] = T.cast(A[by * rows + i, bx * columns + j], T.float32) + 1
+
+
+@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+@pytest.mark.parametrize(("dtype", "columns"), [(BF16, 64), (np.float16, 256), (np.float32, 64), (np.int8, 32)])
+def test_rows_that_the_tiles_fill(target, dtype, columns):
+    """Tiles are rotated for the result's rows, by nothing in some of them: then the second vector of a row's last run
+    is behind the tensor. Two elements of 8 bits are no words to put together."""
+    for m, size in ((1, 263), (9, 255)):
+        a = np.random.default_rng(m).integers(-9, 9, (m, 256)).astype(dtype)
+        b = np.full((m, size), np.nan, np.float32)
+        into_odd_rows.compile(a, b, target=target, columns=columns).simulate(a, b)
+        expected = np.full((m, 263), np.nan, np.float32)
+        expected[:, :256] = a.astype(np.float32) + 1
+        np.testing.assert_array_equal(b, expected[:, :size])

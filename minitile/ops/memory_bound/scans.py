@@ -93,7 +93,7 @@ def cumsum(x: Any, *, reverse: bool = False, out: Any = None, plan: RowPlan | Pi
     if not rows.m * rows.n:
         return out
     if plan is None:
-        held = next((plan for plan in row_plans(rows.n, rows.dtype) if not plan.stages), None)
+        held = next((plan for plan in row_plans(rows.n, rows.dtype, room=rows.room) if not plan.stages), None)
         if held is not None and held.rows * held.columns <= HELD * held.threads:
             plan = held
         else:

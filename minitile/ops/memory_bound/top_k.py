@@ -16,7 +16,7 @@ from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
 from minitile.ir.types import DType, i64
 from minitile.ops.memory_bound.arguments import whole
-from minitile.ops.memory_bound.rows import HELD, RowPlan, row_plan, rows_of
+from minitile.ops.memory_bound.rows import H200, HELD, Room, RowPlan, row_plan, rows_of
 
 MOST = 64  # of k: each of them is compared with each other one
 PART = 8192  # elements of a row
@@ -54,12 +54,12 @@ def top_k(x: Any, k: int, *, largest: bool = True, plan: RowPlan | None = None) 
     y, at = values.reshape(rows.m, k), indices.reshape(rows.m, k)
     parts = 1 if rows.n <= 2 * PART else math.ceil(rows.n / PART)
     if parts == 1:
-        select(rows.matrix, y, at, **constants(rows.n, rows.dtype, k, largest, plan))
+        select(rows.matrix, y, at, **constants(rows.n, rows.dtype, k, largest, plan, rows.room))
         return values, indices
     part = part_of(rows.n, parts, k)
     parts = math.ceil(rows.n / part)
     some, there = (rows.empty((rows.m, parts * k), d) for d in (rows.dtype, i64))
-    select(rows.matrix, some, there, **constants(part, rows.dtype, k, largest, plan))
+    select(rows.matrix, some, there, **constants(part, rows.dtype, k, largest, plan, rows.room))
     found, chosen = top_k(some, k, largest=largest)
     gather(found, chosen, there, y, at)
     return values, indices
@@ -73,9 +73,11 @@ def part_of(n: int, parts: int, k: int) -> int:
     return part
 
 
-def constants(part: int, dtype: DType, k: int, largest: bool, plan: RowPlan | None) -> dict[str, Any]:
+def constants(
+    part: int, dtype: DType, k: int, largest: bool, plan: RowPlan | None, room: Room = H200
+) -> dict[str, Any]:
     """Compile-time arguments of `select` for rows, or parts of rows, of so many elements."""
-    plan = plan or row_plan(part, dtype)
+    plan = plan or row_plan(part, dtype, room=room)
     assert plan is not None
     rows = max(1, min(plan.rows, HELD * plan.threads // (k * k)))
     sizes = {"rows": rows, "columns": plan.columns, "threads": plan.threads}

@@ -36,6 +36,15 @@ def test_rows(shape, dtype, reverse):
     sums_are_right(cumsum(given(x), reverse=reverse), x, dtype, reverse)
 
 
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_waves_of_64_lanes(target, monkeypatch):
+    """Rows that an odd number of warps would hold."""
+    pytest.importorskip("llvmlite")
+    monkeypatch.setenv("MINITILE_TARGET", target)
+    x = random(4, 2, 4500, dtype=f32)
+    sums_are_right(cumsum(x), x, f32)
+
+
 @pytest.mark.parametrize(
     "plan", [RowPlan(8, 256, 128), RowPlan(4, 512, 64), RowPlan(1, 256, 32), RowPlan(1, 512, 64), RowPlan(2, 768, 128)]
 )

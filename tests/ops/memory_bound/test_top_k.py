@@ -79,6 +79,15 @@ def test_long_rows(n, k):
     right(np.random.default_rng(6).integers(-3000, 3000, (2, n)).astype(f32), k)
 
 
+def test_waves_of_64_lanes(monkeypatch):
+    """Rows that an odd number of warps would hold."""
+    pytest.importorskip("llvmlite")
+    monkeypatch.setenv("MINITILE_TARGET", "gfx942")
+    x = random(8, 2, 4500)
+    for found, wanted in zip(top_k(x, 3), expected(x, 3), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("n", [337, 400, 1025])
 def test_a_short_last_part(n, monkeypatch):
     """It has k elements: what stands for one that is not there would be greater than these."""

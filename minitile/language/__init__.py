@@ -74,6 +74,7 @@ from minitile.language.indices import (
     get_thread_extent,
     get_thread_extents,
 )
+from minitile.language.instructions.ptx import address_of, ptx
 from minitile.language.kernel_types import (
     Buffer,
     StridedTensor,
@@ -239,6 +240,7 @@ __all__ = [
     "StridedTensor",
     "Tensor",
     "abs",
+    "address_of",
     "all_of",
     "all_reduce",
     "alloc_barrier",
@@ -357,6 +359,7 @@ __all__ = [
     "pow",
     "print",
     "proxy_hint",
+    "ptx",
     "random_bits",
     "random_uniform",
     "rcp",

@@ -26,8 +26,8 @@ REFUSED: dict[str, str] = {
     "const": 'name run-time dimensions as strings: T.Tensor(("M", "N"), dtype)',
     "thread_binding": "T.get_thread_binding(0)",
     "block": "write statements",
-    "call_extern": "no foreign code: the compiler writes all of the assembly",
-    "import_source": "no foreign code: the compiler writes all of the assembly",
+    "call_extern": "no functions of other languages; T.ptx takes PTX text",
+    "import_source": "no source of other languages; T.ptx takes PTX text",
     "ptx_mma": "T.gemm",
     "make_swizzled_layout": "shared layouts are chosen by the compiler; T.annotate_layout takes a SharedLayout",
 }

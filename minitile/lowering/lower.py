@@ -20,6 +20,7 @@ from minitile.ir.types import BOOL, TileType
 from minitile.layout import Layout
 from minitile.lowering.context import Lowering, Rule, layout_of
 from minitile.lowering.exchange import EXCHANGE_RULES
+from minitile.lowering.inline import INLINE_RULES
 from minitile.lowering.memory_rules import MEMORY_RULES
 from minitile.lowering.random import RANDOM_RULES
 from minitile.lowering.runs import RUN_RULES
@@ -35,6 +36,7 @@ def lower(kernel: Kernel, context: PassContext) -> None:
         **SCAN_RULES,
         **RANDOM_RULES,
         **RUN_RULES,
+        **INLINE_RULES,
         **context.rules.lower,
     }
     Lowering(kernel, context.target, rules, context.rules.gemm_plan, context.notes).run()

@@ -17,8 +17,6 @@ PLANNED: dict[str, str] = {
     "async_copy": "T.copy in a T.Pipelined loop is asynchronous",
     "annotate_safe_value": "reads outside a tensor give 0; choose otherwise with T.if_then_else",
     "float8_e8m0fnu": "its bytes as uint8, which is what T.gemm_blockscaled takes for scales",
-    "int4": "pack two in an int8",
-    "uint4": "pack two in a uint8",
 }
 REFUSED: dict[str, str] = {
     "prim_func": "mark the function with @minitile.kernel; minitile.tilelang.language has it",

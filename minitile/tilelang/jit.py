@@ -143,7 +143,7 @@ class _Method:
 
 def _stands_for(p: Any) -> Any:
     tensor = p.tensor
-    return p.default if tensor is None else (tensor.shape, tensor.strides, tensor.dtype)
+    return p.default if tensor is None else (tensor.shape, tensor.strides, tensor.dtype, tensor.packed)
 
 
 def _hashable(value: Any) -> Any:

@@ -37,6 +37,7 @@ from minitile.language.clusters import (
     cluster_sync,
     cluster_wait,
     map_shared_rank,
+    sync_grid,
 )
 from minitile.language.explicit import (
     alloc_barrier,
@@ -399,6 +400,7 @@ __all__ = [
     "static_assert",
     "static_print",
     "symbolic",
+    "sync_grid",
     "sync_threads",
     "sync_warp",
     "tanh",

@@ -80,7 +80,6 @@ from minitile.tilelang.language.names import (
     reduce_max,
     reduce_sum,
     reinterpret,
-    sync_grid,
     truncdiv,
     tvm_warp_shuffle,
     unroll,

@@ -12,7 +12,6 @@ ABSENT: dict[str, str] = {
     "cp_async_barrier_noinc": "T.copy in a T.Pipelined loop",
     "ptx_commit_group": "T.copy in a T.Pipelined loop",
     "ptx_wait_group": "T.copy in a T.Pipelined loop",
-    "sync_grid": "several `with T.Kernel` in the function: they run one after the other",
     "tcgen05_mma_arrive": "T.gemm, on a target that minitile has: sm_80, sm_89, sm_90a, gfx942, gfx950",
     "PersistentTileScheduler": "T.Persistent",
     "make_tensor": "a parameter T.Tensor(shape, dtype)",

@@ -113,14 +113,6 @@ def any_sync(mask: Any, condition: Any) -> Any:
     return T.warp_reduce_max(T.cast(condition, "int32")) != 0
 
 
-def sync_grid() -> None:
-    """Refused: blocks of a launch do not wait for each other."""
-    raise current().error(
-        "T.sync_grid is not there: blocks of a launch do not wait for each other",
-        "write two `with T.Kernel(…)` in the function, which run one after the other",
-    )
-
-
 def reinterpret(*args: Any, dtype: Any = None) -> Any:
     """`T.reinterpret`; as a "handle" nothing, which is all that TVM's calls want of one."""
     given = (*args, *([] if dtype is None else [dtype]))

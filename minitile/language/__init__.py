@@ -41,6 +41,7 @@ from minitile.language.clusters import (
 )
 from minitile.language.explicit import (
     alloc_barrier,
+    alloc_cluster_barrier,
     barrier_arrive,
     barrier_wait,
     dec_max_nreg,
@@ -247,6 +248,7 @@ __all__ = [
     "all_of",
     "all_reduce",
     "alloc_barrier",
+    "alloc_cluster_barrier",
     "alloc_fragment",
     "alloc_local",
     "alloc_reducer",

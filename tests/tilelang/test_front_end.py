@@ -110,8 +110,8 @@ def test_a_torch_dtype_by_its_name() -> None:
 
 
 def test_what_is_not_there_says_what_to_write() -> None:
-    with pytest.raises(AttributeError, match=r"T.ptx_cp_async is not there \(write T.copy in a T.Pipelined loop"):
-        _ = T.ptx_cp_async
+    with pytest.raises(AttributeError, match=r"T.PersistentTileScheduler is not there \(write T.Persistent"):
+        _ = T.PersistentTileScheduler
 
     @T.prim_func
     def waits(X: T.Tensor((32,), T.float32)):  # type: ignore[valid-type]

@@ -99,6 +99,8 @@ def barriers(low: Lowering, op: explicit.Barriers) -> Value:
     words = len(op.counts)
     alloc = tile.Alloc(BufferType("shared", (words,), u64), layout=row_major((words,), 64), bytes=words * WORD)
     alloc.loc, alloc.result.name = op.loc, op.result.name or "barriers"
+    if op.cluster:
+        low.once.setdefault("cluster barriers", set()).add(alloc.result)
     low.entry.ops.append(alloc)
     known = low.once.setdefault("barriers", [])
     known.append((alloc.result, op.counts))
@@ -118,7 +120,7 @@ def _initialise(low: Lowering, known: list[tuple[Value, tuple[int, ...]]]) -> No
         with b.because(Origin("lower", MBARRIER_FENCE, asked_for)):
             b.emit(hopper.MbarrierInitFence())
     with b.because(Origin("lower", MBARRIER_MEET, asked_for)):
-        b.emit(thread.Barrier())
+        b.emit(hopper.ClusterBarrier() if low.once.get("cluster barriers") else thread.Barrier())
 
 
 def _word(low: Lowering, ring: Value, index: Value) -> Value:
@@ -133,7 +135,12 @@ def _place(low: Lowering, op: explicit.BarrierOp | explicit.BulkLoad) -> tuple[V
 
 def barrier_arrive(low: Lowering, op: explicit.BarrierArrive) -> None:
     where, ring = _place(low, op)
-    low.b.emit(hopper.MbarrierExpect(where, ring, op.bytes) if op.bytes else hopper.MbarrierArrive(where, ring))
+    if op.bytes:
+        low.b.emit(hopper.MbarrierExpect(where, ring, op.bytes))
+    elif op.rank is None:
+        low.b.emit(hopper.MbarrierArrive(where, ring))
+    else:
+        low.b.emit(hopper.MbarrierArrive(where, ring, rank=low.get(op.rank), cluster=True))
 
 
 def barrier_expect(low: Lowering, op: explicit.BarrierExpect) -> None:
@@ -143,7 +150,8 @@ def barrier_expect(low: Lowering, op: explicit.BarrierExpect) -> None:
 
 def barrier_wait(low: Lowering, op: explicit.BarrierWait) -> None:
     where, ring = _place(low, op)
-    low.b.emit(hopper.MbarrierWait(where, ring, low.get(op.parity)))
+    shared = ring in low.once.get("cluster barriers", ())
+    low.b.emit(hopper.MbarrierWait(where, ring, low.get(op.parity), cluster=shared))
 
 
 # Copies ------------------------------------------------------------------------------------------------------------

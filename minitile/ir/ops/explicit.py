@@ -58,9 +58,10 @@ class WarpGroups(If, name="warp_groups", stage="tile"):
 
 class Barriers(Op, name="barriers", stage="tile", orders=True):
     """Mbarriers, one for each of `counts`: how many arrivals complete a phase. All are initialised, and known to all
-    threads, before any thread goes on."""
+    threads, before any thread goes on. `cluster`: other blocks of the cluster arrive there, too."""
 
     counts: tuple[int, ...] = attr()
+    cluster: bool = attr(False)
 
     def infer(self) -> tuple[Type, ...]:
         return (BufferType("shared", (len(self.counts),), u64),)
@@ -84,9 +85,15 @@ class BarrierOp(Op, orders=True):
 
 
 class BarrierArrive(BarrierOp, name="barrier_arrive", stage="tile"):
-    """Each thread that comes here arrives. `bytes` more are announced at once, unless 0."""
+    """Each thread that comes here arrives. `bytes` more are announced at once, unless 0. `rank`: at the barrier of that
+    block of the cluster."""
 
+    rank: Value | None = maybe()
     bytes: int = attr(0)
+
+    def verify(self) -> None:
+        super().verify()
+        require(self.rank is None or not self.bytes, "bytes are announced at the own barrier")
 
     def syncs(self) -> tuple[Sync, ...]:
         return (Sync("release", self.barriers),)

@@ -77,6 +77,11 @@ def ClusterKernel(*grid: Any, cluster_dims: Any = 1, **named: Any) -> Any:
     return Kernel(*grid, cluster_dims=cluster_dims, **named)
 
 
+def cluster_arrive_relaxed() -> None:
+    """`T.cluster_arrive`, which orders memory as well."""
+    T.cluster_arrive()
+
+
 def dynamic(names: str, dtype: Any = "int32") -> Any:
     """Run-time sizes, `m, n = T.dynamic("m, n")`; of one name that size alone."""
     each = [Dim(n) for n in names.replace(",", " ").split()]

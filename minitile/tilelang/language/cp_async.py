@@ -56,7 +56,7 @@ def ptx_cp_async(dst: Any, src: Any, num_elems: Any, predicate: Any = None) -> N
             "from a tensor to a shared buffer of the same dtype",
         )
     points: tuple[None, ...] = (None,) * to.memory.ndim
-    loaded = [Expr(load_of_run(of, n)) for n in range(count)]
+    loaded: list[Any] = [Expr(load_of_run(of, n)) for n in range(count)]
     if predicate is not None:
         loaded = [T.Select(predicate, x, 0) for x in loaded]
     for n, x in enumerate(loaded):

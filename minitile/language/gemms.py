@@ -17,7 +17,7 @@ from minitile.language.scalars import (
     truth,
 )
 from minitile.language.storage.packed import copy_packed, stored
-from minitile.language.tiles import alloc_fragment, alloc_shared, regions, tile_scope
+from minitile.language.tiles import alloc_shared, regions, tile_scope
 from minitile.language.tracing.context import Trace
 
 
@@ -310,8 +310,8 @@ def _as_bytes(region: Region, what: str) -> Region:
     mem = region.memory
     if mem.packed is None or mem.space == "global":
         return region
-    shape, dtype = region.static(what), stored(mem.packed)
-    made = alloc_fragment(shape, dtype) if mem.space == "fragment" else alloc_shared(shape, dtype)
+    shape = region.static(what)
+    made = alloc_shared(shape, stored(mem.packed))
     copy_packed(region, made.whole(), shape, what)
     return made.whole()
 

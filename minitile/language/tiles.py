@@ -74,7 +74,7 @@ def _alloc(space: str, shape: Any, dtype: Any, what: str) -> Memory:
     dims = tuple(constant_int(d, f"the shape of {what}") for d in items)
     if not dims or any(d < 1 for d in dims):
         raise trace.error(f"{what}: shape {dims} has no elements", "each dimension is at least 1")
-    packed = nibble_of(dtype)
+    packed = nibble_of(dtype) if space == "shared" else None  # in registers an element has a byte of its own
     sizes = dims if packed is None else stored_shape(dims, f"{what} of {packed}")
     value = trace.b.emit(tile.Alloc(type_=BufferType(space, sizes, stored(dtype)))).result
     return Memory(value, trace) if packed is None else PackedMemory(value, trace, packed)

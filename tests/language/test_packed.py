@@ -137,7 +137,7 @@ def test_dequantising_product(target):
 @mt.kernel
 def filled(Q: T.Tensor((8, 16), T.int4), R: T.Tensor((8, 16), T.uint4), first=-3):
     with T.Kernel(1, threads=64):
-        q, r = T.alloc_fragment((8, 16), T.int4), T.alloc_shared((8, 16), T.uint4)
+        q, r = T.alloc_shared((8, 16), T.int4), T.alloc_shared((8, 16), T.uint4)
         T.fill(q, first)
         T.fill(q[2:4, 4:8], 7)
         T.clear(r)
@@ -153,6 +153,27 @@ def test_fill(target):
     x[2:4, 4:8], y[:, :2] = 7, 15
     np.testing.assert_array_equal(q, pack(x))
     np.testing.assert_array_equal(r, pack(y))
+
+
+@mt.kernel
+def quantised(X: T.Tensor((40, 32), T.float32), zero=1):
+    """Computed element by element in registers, where each has a byte; returned packed."""
+    q = T.empty((40, 32), T.int4)
+    with T.Kernel(T.ceildiv(40, 16), threads=64) as bx:
+        n, s = T.alloc_fragment((16, 32), T.int4), T.alloc_shared((16, 32), T.int4)
+        for i, j in T.Parallel(16, 32):
+            n[i, j] = T.cast(T.clamp(T.round(X[bx * 16 + i, j]), -8, 7), T.int8) - zero
+        T.copy(n, s)
+        T.copy(s, q[bx * 16, 0])
+    return q
+
+
+def test_elements_in_registers(target, monkeypatch):
+    """What is stored wraps when it is packed."""
+    monkeypatch.setenv("MINITILE_TARGET", target)
+    x = RNG.uniform(-9, 9, (40, 32)).astype(np.float32)
+    whole = np.clip(np.rint(x), -8, 7).astype(np.int8) - 1
+    np.testing.assert_array_equal(quantised(x), pack(whole))
 
 
 def _one(body):

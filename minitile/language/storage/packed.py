@@ -7,7 +7,7 @@ the low half.
     q[i, j]                                   an int8
 
 There is no such dtype in the IR: accesses become those of bytes here. Elements are not written one by one, since two
-threads may have one byte.
+threads may have one byte. In registers (fragments, local arrays) an element has a byte of its own, and is an int8.
 """
 
 from __future__ import annotations

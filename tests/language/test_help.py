@@ -19,10 +19,10 @@ THEIRS = ("minitile.tilelang", "minitile.tilelang.language")  # TileLang's names
 
 def _public(module: str) -> Iterator[tuple[str, Any]]:
     """What has a help of its own: functions and classes; of dtypes their class."""
-    home = importlib.import_module(module)
-    names = getattr(home, "__all__", None) or [n for n in vars(home) if not n.startswith("_")]
+    package = importlib.import_module(module)
+    names = getattr(package, "__all__", None) or [n for n in vars(package) if not n.startswith("_")]
     for name in sorted(names):
-        thing = getattr(home, name)
+        thing = getattr(package, name)
         if callable(thing) and not isinstance(thing, (DType, str)):
             yield name, thing
 

@@ -204,6 +204,42 @@ def test_effects(target):
 
 
 @mt.kernel
+def product(
+    A: T.Tensor(("M", "K"), T.float16),
+    B: T.Tensor(("N", "K"), T.float16),
+    C: T.Tensor(("M", "N"), T.float16),
+    S: T.Tensor(("M", "N"), T.float16),
+):
+    """On an accumulator, on halves, and as a mask."""
+    (M, K), N = A.shape, B.shape[0]
+    with T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 64), threads=128) as (bx, by):
+        a, b = T.alloc_shared((64, 64), T.float16), T.alloc_shared((64, 64), T.float16)
+        c, h = T.alloc_fragment((64, 64), T.float32), T.alloc_fragment((64, 64), T.float16)
+        T.clear(c)
+        for k in T.Pipelined(T.ceildiv(K, 64), num_stages=2):
+            T.copy(A[by * 64, k * 64], a)
+            T.copy(B[bx * 64, k * 64], b)
+            T.gemm(a, b, c, transpose_B=True)
+        for i, j in T.Parallel(64, 64):
+            c[i, j] = T.ptx("max.f32 %0, %1, %2;", c[i, j], 0.0, out=T.float32)
+        T.copy(c, h)
+        T.copy(h, C[by * 64, bx * 64])
+        for i, j in T.Parallel(64, 64):
+            large = T.ptx("setp.gt.f16 %0, %1, %2;", h[i, j], T.float16(1.0), out=T.bool)
+            if large:
+                S[by * 64 + i, bx * 64 + j] = T.ptx("mul.rn.f16 %0, %1, %1;", h[i, j], out=T.float16)
+
+
+@NVIDIA
+def test_behind_a_product(target):
+    a, b = (RNG.standard_normal(s).astype(np.float16) / 4 for s in ((70, 72), (100, 72)))
+    c, s = np.zeros((70, 100), np.float16), np.full((70, 100), 9, np.float16)
+    run(product, target, a, b, c, s)
+    np.testing.assert_allclose(c, np.maximum(a.astype(np.float64) @ b.astype(np.float64).T, 0), rtol=2e-3, atol=2e-3)
+    np.testing.assert_array_equal(s, np.where(c > 1, c * c, np.float16(9)))
+
+
+@mt.kernel
 def equal_texts(X: T.Tensor((64,), T.int32), Y: T.Tensor((64,), T.int32)):
     with T.Kernel(1, threads=64):
         t = T.get_thread_binding()

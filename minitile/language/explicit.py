@@ -260,7 +260,7 @@ def _alloc_barriers(arrive_count: Any, what: str, cluster: bool = False) -> Barr
     return Barriers(trace.b.emit(explicit.Barriers(counts, cluster=cluster)).result, len(counts))
 
 
-def _barrier(x: Any, what: str) -> Barrier:
+def barrier_of(x: Any, what: str) -> Barrier:
     if isinstance(x, Barriers) and x.count == 1:
         return x[0]
     if isinstance(x, Barriers):
@@ -290,7 +290,7 @@ def mbarrier_arrive(mbarrier: Any, cta_id: Any = None) -> None:
         ```
     """
     trace = tile_scope("T.mbarrier_arrive")
-    bar, rank = _barrier(mbarrier, "T.mbarrier_arrive"), None
+    bar, rank = barrier_of(mbarrier, "T.mbarrier_arrive"), None
     if cta_id is not None:
         if not getattr(bar.of.value.op, "cluster", False):
             raise trace.error(
@@ -322,7 +322,7 @@ def mbarrier_wait_parity(mbarrier: Any, parity: Any) -> None:
         ```
     """
     trace = tile_scope("T.mbarrier_wait_parity")
-    bar = _barrier(mbarrier, "T.mbarrier_wait_parity")
+    bar = barrier_of(mbarrier, "T.mbarrier_wait_parity")
     trace.b.emit(explicit.BarrierWait(bar.of.value, bar.index, convert(parity, i32).value))
 
 
@@ -353,7 +353,7 @@ def mbarrier_expect_tx(mbarrier: Any, tx: Any) -> None:
         ```
     """
     trace = tile_scope("T.mbarrier_expect_tx")
-    bar = _barrier(mbarrier, "T.mbarrier_expect_tx")
+    bar = barrier_of(mbarrier, "T.mbarrier_expect_tx")
     trace.b.emit(explicit.BarrierExpect(bar.of.value, bar.index, _bytes(tx, "T.mbarrier_expect_tx")))
 
 
@@ -376,7 +376,7 @@ def mbarrier_arrive_expect_tx(mbarrier: Any, tx: Any) -> None:
         ```
     """
     trace = tile_scope("T.mbarrier_arrive_expect_tx")
-    bar = _barrier(mbarrier, "T.mbarrier_arrive_expect_tx")
+    bar = barrier_of(mbarrier, "T.mbarrier_arrive_expect_tx")
     count = _bytes(tx, "T.mbarrier_arrive_expect_tx")
     trace.b.emit(explicit.BarrierArrive(bar.of.value, bar.index, bytes=count))
 
@@ -550,7 +550,7 @@ def tma_copy(
     leader = 0 if leader_scope_threads is None else constant_int(leader_scope_threads, "leader_scope_threads")
     if leader % 32 or leader < 0:
         raise trace.error(f"leader_scope_threads={leader}", "whole warps: a multiple of 32")
-    bar = _barrier(barrier, "T.tma_copy")
+    bar = barrier_of(barrier, "T.tma_copy")
     trace.b.emit(explicit.BulkLoad(**between(a, b, shape), barriers=bar.of.value, index=bar.index, leader=leader))
 
 

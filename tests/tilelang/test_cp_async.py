@@ -9,6 +9,7 @@ import pytest
 
 import minitile.tilelang as tilelang
 import minitile.tilelang.language as T
+from minitile.driver.simulate import RaceError, simulate
 from minitile.ir.diagnostics import LanguageError, TypeMismatchError
 
 RNG = np.random.default_rng()
@@ -82,12 +83,63 @@ def handed(X: T.Tensor((256, 64), "float16"), Y: T.Tensor((256, 64), "float16"))
                 T.cp_async_barrier_noinc(ready[k])
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "random"])
+@T.prim_func
+def multiplied(
+    X: T.Tensor((256, 64), "float16"),  # type: ignore[valid-type]
+    W: T.Tensor((64, 64), "float16"),  # type: ignore[valid-type]
+    Y: T.Tensor((256, 64), "float32"),  # type: ignore[valid-type]
+):
+    """The other one multiplies it, by wgmma."""
+    with T.Kernel(2, threads=256) as bx:
+        s, w = T.alloc_shared((2, 64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+        c = T.alloc_fragment((64, 64), "float32")
+        ready, free, there = T.alloc_barrier([128, 128]), T.alloc_barrier([128, 128]), T.alloc_barrier(256)
+        tx = T.get_thread_binding()
+        T.copy(W, w)
+        T.barrier_arrive(there)
+        if tx < 128:
+            T.barrier_wait(there, 0)
+            for k in T.serial(2):
+                T.barrier_wait(ready[k], 0)
+                T.clear(c)
+                T.wgmma_gemm(s[k, :, :], w, c)
+                T.wait_wgmma(0)
+                T.barrier_arrive(free[k])
+                T.copy(c, Y[bx * 128 + k * 64, 0])
+        else:
+            for k in T.serial(2):
+                T.barrier_wait(free[k], 1)
+                for r in T.serial(4):
+                    row, column = r * 16 + (tx - 128) // 8, (tx - 128) % 8 * 8
+                    T.ptx_cp_async(
+                        T.access_ptr(s[k, row, column], "w", 8),
+                        T.access_ptr(X[bx * 128 + k * 64 + row, column], "r", 8),
+                        8,
+                    )
+                T.cp_async_barrier_noinc(ready[k])
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
 def test_an_arrival(schedule: str) -> None:
+    """Copies are in flight, and waited for in front of the arrival."""
     x = RNG.standard_normal((256, 64)).astype("float16")
     y = np.zeros_like(x)
-    tilelang.compile(handed).compiled("sm_90a")[0].simulate(x, y, schedule=schedule)
+    (compiled,) = tilelang.compile(handed).compiled("sm_90a")
+    compiled.simulate(x, y, schedule=schedule)
     np.testing.assert_array_equal(y, x)
+    assert "cp.async.cg.shared.global" in compiled.text
+    w, z = RNG.standard_normal((64, 64)).astype("float16"), np.zeros((256, 64), "float32")
+    (compiled,) = tilelang.compile(multiplied).compiled("sm_90a")
+    compiled.simulate(x, w, z, schedule=schedule)
+    np.testing.assert_allclose(z, x.astype(np.float64) @ w.astype(np.float64), rtol=1e-3, atol=1e-2)
+
+
+def test_the_wait_in_front_of_an_arrival_is_needed() -> None:
+    x, y = np.ones((256, 64), "float16"), np.zeros((256, 64), "float16")
+    (compiled,) = tilelang.compile(handed).compiled("sm_90a")
+    wait = next(line for line in compiled.text.splitlines() if "cp.async.wait_all" in line)
+    with pytest.raises(RaceError):
+        simulate(compiled.launch_info, compiled.text.replace(wait, ""), (x, y))
 
 
 def test_what_is_refused() -> None:

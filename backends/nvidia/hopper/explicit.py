@@ -27,6 +27,7 @@ from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import SharedLayout, row_major
 from minitile.lowering.context import Lowering
 from minitile.lowering.memory import coordinate, shared_layout
+from minitile.lowering.runs import copied_run, plans_of_copy
 
 LINE = 128  # alignment of a box in shared memory, in bytes (PTX ISA 8.3, 5.5.1)
 
@@ -134,7 +135,12 @@ def _place(low: Lowering, op: explicit.BarrierOp | explicit.BulkLoad) -> tuple[V
 
 
 def barrier_arrive(low: Lowering, op: explicit.BarrierArrive) -> None:
+    """Copies are waited for by their thread, not by the barrier (cp.async.mbarrier.arrive): what reads them may be in
+    the async proxy, and the fence in between is that thread's (PTX ISA 8.3, 8.6 "Proxies")."""
     where, ring = _place(low, op)
+    if op.copies:
+        with low.b.because(by_program(op.loc)):
+            low.b.emit(hopper.CopiesWait())
     if op.bytes:
         low.b.emit(hopper.MbarrierExpect(where, ring, op.bytes))
     elif op.rank is None:
@@ -155,6 +161,31 @@ def barrier_wait(low: Lowering, op: explicit.BarrierWait) -> None:
 
 
 # Copies ------------------------------------------------------------------------------------------------------------
+
+
+def element_copy(low: Lowering, op: explicit.ElementCopy) -> None:
+    source, dest = plans_of_copy(low, op)
+    bytes_ = source.width * op.dst.dtype.bytes
+    if op.barriers is None or bytes_ < 4:
+        copied_run(low, op)
+        return
+    low.b.emit(
+        hopper.LooseCopy(
+            dest.addresses.value,
+            source.addresses.value,
+            low.get(op.dst),
+            low.get(op.src),
+            low.get(op.barriers),
+            bytes=bytes_,
+            dst_of=dest.addresses.index,
+            dst_offsets=dest.addresses.offsets,
+            src_of=source.addresses.index,
+            src_offsets=source.addresses.offsets,
+            predicate=source.guards.value,
+            predicate_of=source.guards.index,
+            dst_slot=None if op.dst_slot is None else low.get(op.dst_slot),
+        )
+    )
 
 
 def bulk_load(low: Lowering, op: explicit.BulkLoad) -> None:
@@ -293,6 +324,7 @@ EXPLICIT_RULES: dict[type[Op], object] = {
     explicit.BarrierExpect: barrier_expect,
     explicit.BarrierWait: barrier_wait,
     explicit.BulkLoad: bulk_load,
+    explicit.ElementCopy: element_copy,
     explicit.BulkStore: bulk_store,
     hopper.SetMaxRegisters: set_max_registers,
 }

@@ -86,10 +86,11 @@ class BarrierOp(Op, orders=True):
 
 class BarrierArrive(BarrierOp, name="barrier_arrive", stage="tile"):
     """Each thread that comes here arrives. `bytes` more are announced at once, unless 0. `rank`: at the barrier of that
-    block of the cluster."""
+    block of the cluster. `copies`: not before the thread's copies by `element_copy` have come."""
 
     rank: Value | None = maybe()
     bytes: int = attr(0)
+    copies: bool = attr(False)
 
     def verify(self) -> None:
         super().verify()
@@ -112,6 +113,31 @@ class BarrierWait(BarrierOp, name="barrier_wait", stage="tile"):
 
     def syncs(self) -> tuple[Sync, ...]:
         return (Sync("acquire", self.barriers),)
+
+
+class ElementCopy(Op, name="element_copy", stage="tile"):
+    """Each thread copies `count` neighbours, along the last dimension, from a tensor to a shared buffer; zeros where
+    `enable` is false or the tensor has none. With `barriers` it is in flight until the thread's next arrival of copies
+    at one of them; without, it is over at once."""
+
+    src: Value = operand()
+    src_indices: tuple[Value, ...] = operands()
+    dst: Value = operand()
+    dst_indices: tuple[Value, ...] = operands()
+    barriers: Value | None = maybe()
+    enable: Value | None = maybe()
+    dst_slot: Value | None = maybe()
+    count: int = attr()
+    src_dims: Dims = attr()
+    dst_dims: Dims = attr()
+
+    def verify(self) -> None:
+        require_region(self.src, self.src_indices, self.src_dims, ())
+        require_region(self.dst, self.dst_indices, self.dst_dims, (), self.dst_slot)
+        require(self.src.dtype is self.dst.dtype, f"{self.src.type} and {self.dst.type}: no cast on the way")
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("read", self.src), Access("write", self.dst, self.dst_slot, pipeline=self.barriers))
 
 
 class BulkLoad(Op, name="bulk_load", stage="tile", uniform=True):
@@ -298,6 +324,7 @@ __all__ = [
     "BulkStore",
     "CommitGemms",
     "CommitStores",
+    "ElementCopy",
     "InGroups",
     "NumberedBarrier",
     "Shuffle",

@@ -1,8 +1,8 @@
 """TileLang's copies of single threads, T.ptx_cp_async, and what waits for them.
 
-Each thread moves its elements through registers, in accesses as wide as alignment allows, and they are there when the
-next statement runs. So groups need no waiting for, and an arrival says what it says of any store. Where copies are to
-run ahead, T.copy in a T.Pipelined loop does that.
+Copies that an arrival at a barrier follows (T.cp_async_barrier_noinc) are in flight until then. Others go through
+registers, in accesses as wide as alignment allows, and are over when the next statement runs: so groups need no waiting
+for. Where copies are to run ahead, T.copy in a T.Pipelined loop does that.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import minitile.language as T
 from minitile.ir.diagnostics import TypeMismatchError, shown
-from minitile.ir.ops import tile
-from minitile.language.memory import Region, as_region, index_in_run, load_of_run
-from minitile.language.scalars import Expr, coerce, constant_int
+from minitile.ir.ops import explicit
+from minitile.language.explicit import barrier_of
+from minitile.language.memory import Region, as_region
+from minitile.language.scalars import constant_int, truth
 from minitile.language.tiles import regions, tile_scope
 
 
@@ -55,18 +55,29 @@ def ptx_cp_async(dst: Any, src: Any, num_elems: Any, predicate: Any = None) -> N
             trace.loc,
             "from a tensor to a shared buffer of the same dtype",
         )
-    points: tuple[None, ...] = (None,) * to.memory.ndim
-    loaded: list[Any] = [Expr(load_of_run(of, n)) for n in range(count)]
-    if predicate is not None:
-        loaded = [T.Select(predicate, x, 0) for x in loaded]
-    for n, x in enumerate(loaded):
-        value = coerce(x, to.memory.dtype)
-        trace.b.emit(tile.Store(to.memory.value, index_in_run(to, n), value, dims=points))
+    none: tuple[None, ...] = (None,)
+    copy = explicit.ElementCopy(
+        of.memory.value,
+        of.offsets,
+        to.memory.value,
+        to.offsets,
+        count,
+        none * of.memory.ndim,
+        none * to.memory.ndim,
+        enable=None if predicate is None else truth(predicate),
+    )
+    trace.copies.append(trace.b.emit(copy))
 
 
 def cp_async_barrier_noinc(barrier: Any) -> None:
-    """T.mbarrier_arrive: the thread's copies are known to those who wait."""
-    T.mbarrier_arrive(barrier)
+    """An arrival of each thread, when its copies so far have come, which are in flight until then."""
+    trace = tile_scope("T.cp_async_barrier_noinc")
+    bar = barrier_of(barrier, "T.cp_async_barrier_noinc")
+    words = bar.of.value
+    for copy in trace.copies:
+        copy.barriers = words
+    trace.copies.clear()
+    trace.b.emit(explicit.BarrierArrive(words, bar.index, copies=True))
 
 
 def ptx_commit_group() -> None:

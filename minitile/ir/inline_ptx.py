@@ -31,13 +31,12 @@ SPECIAL = re.compile(
 _UNIFORM = re.compile(r"%(?:n?ctaid|ntid|n?clusterid|cluster_|is_explicit|gridid|envreg|total_|dynamic_|aggr_)")
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_LABEL = re.compile(r"\s*([A-Za-z_$][\w$]*)\s*:(?!:)")
+_SPACE = re.compile(r"\s*")
+_LABEL = re.compile(r"([A-Za-z_$][\w$]*)\s*:(?!:)")
 _REG = re.compile(r"\.reg\s+\.(\w+)\s+(.+)\Z", re.DOTALL)
 _GUARD = re.compile(r"@(!?)\s*([\w$%]+)\s+")
 _OPCODE = re.compile(r"[a-z]\w*(?:(?:\.|::)\w+)*")
-_TOKEN = re.compile(
-    r"(?P<number>(?:0[fFdDxX])?\d[\w.]*|(?<=0[fFdDxX])[0-9a-fA-F]+)|(?P<skip>\.[\w.:]+)|(?P<name>[%$A-Za-z_][\w$]*(?:\.[xyz]\b)?)"
-)
+_TOKEN = re.compile(r"(?P<number>\d[\w.]*)|(?P<skip>\.[\w.:]+)|(?P<name>[%$A-Za-z_][\w$]*(?:\.[xyz]\b)?)")
 
 _REFUSED = frozenset({"call", "ret", "exit", "brx"})
 
@@ -111,23 +110,24 @@ class Piece:
 @functools.lru_cache(maxsize=256)
 def read(text: str) -> Piece:
     """Cuts a text into instructions. Raises TextError for what cannot stand in a kernel."""
-    rest = _COMMENT.sub(" ", text)
+    plain, at = _COMMENT.sub(" ", text), 0
     instructions: list[Instruction] = []
     declared: dict[str, str] = {}
     labels: set[str] = set()
-    while rest := rest.strip():
-        if rest[0] in "{}":
-            rest = rest[1:]
-        elif label := _LABEL.match(rest):
+    while (at := _SPACE.match(plain, at).end()) < len(plain):  # type: ignore[union-attr]
+        if plain[at] in "{}":
+            at += 1
+        elif label := _LABEL.match(plain, at):
             if label[1] in labels:
                 raise TextError(f"the label {label[1]} stands twice")
             labels.add(label[1])
             instructions.append(Instruction("", False, "", label[1]))
-            rest = rest[label.end() :]
+            at = label.end()
         else:
-            statement, semicolon, rest = rest.partition(";")
-            if not semicolon:
-                raise TextError(f"`{_short(statement)}` has no semicolon behind it")
+            end = plain.find(";", at)
+            if end < 0:
+                raise TextError(f"`{_short(plain[at:])}` has no semicolon behind it")
+            statement, at = plain[at:end], end + 1
             if statement.startswith("."):
                 _declare(statement, declared)
             else:

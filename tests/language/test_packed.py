@@ -68,10 +68,14 @@ def kernel_of(kind):
     return packed
 
 
-@pytest.mark.parametrize("rows", [0, 1, 17, 101])
 @pytest.mark.parametrize(
-    ("kind", "dtype", "columns"),
-    [("int4", np.float16, 64), ("int4", ml_dtypes.bfloat16, 2), ("uint4", np.int8, 46)],
+    ("kind", "dtype", "columns", "rows"),
+    [
+        ("int4", np.float16, 64, 17),
+        ("int4", ml_dtypes.bfloat16, 2, 101),
+        ("uint4", np.int8, 46, 1),
+        ("int4", np.float32, 8, 0),
+    ],
 )
 def test_through_all_memory(target, kind, dtype, columns, rows):
     x = numbers(kind, rows, columns)

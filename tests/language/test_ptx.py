@@ -9,6 +9,7 @@ import minitile as mt
 import minitile.language as T
 from minitile.backends.nvidia.assemble import assembler_name
 from minitile.ir.diagnostics import TargetError
+from minitile.ir.inline_ptx import read
 from minitile.ir.parser import parse_kernel
 from minitile.ir.printer import print_kernel
 
@@ -88,10 +89,10 @@ def test_dtypes(target):
 
 
 @mt.kernel
-def collatz(X: T.Tensor((300,), T.int32), Y: T.Tensor((300,), T.int32)):
+def collatz(X: T.Tensor((150,), T.int32), Y: T.Tensor((150,), T.int32)):
     """Labels and registers of the text's own, for each element, in two texts."""
     with T.Kernel(1, threads=128):
-        for i in T.Parallel(300):
+        for i in T.Parallel(150):
             text = """
                 .reg .pred p, q<2>;
                 .reg .b32 r0, bit;
@@ -120,7 +121,7 @@ def steps(n):
 
 @NVIDIA
 def test_labels_are_each_texts_own(target):
-    x, y = RNG.integers(0, 50, 300, np.int32), np.zeros(300, np.int32)
+    x, y = RNG.integers(0, 25, 150, np.int32), np.zeros(150, np.int32)
     run(collatz, target, x, y)
     np.testing.assert_array_equal(y, [steps(n) + steps(n + 1) for n in x])
 
@@ -257,6 +258,19 @@ def test_pure_texts_are_computed_once():
     assert ptx.count("brev") == 1
     assert ptx.index("brev") < ptx.index("$L_for")
     assert "popc" not in ptx
+
+
+def test_numbers_and_long_texts():
+    """Constants of every form are no names; a long text takes time in proportion to its length."""
+    piece = read(
+        "mad.f32 %0, 0fBF800000, %1, 1.5e3; add.s32 %2, -0x7F, 12U; // %no\n /* %no; */ mov.b64 %3, 0d3FF0000000000000;"
+    )
+    assert set(piece.names()) == {"%0", "%1", "%2", "%3"}
+    assert len(read("add.s32 %0, %0, 1;\n" * 20_000).instructions) == 20_000
+    assert [*read("a: @!%p bra a;").written(lambda name: name.replace("%p", "%r1").replace("a", "$L0"))] == [
+        "$L0:",
+        "@!%r1 bra $L0;",
+    ]
 
 
 def test_the_text_of_the_ir():

@@ -67,6 +67,7 @@ class Target:
     local_bytes: int = LOCAL_BYTES
 
     def has(self, feature: str) -> bool:
+        """Whether the target has a feature: one of the words of this module, such as "wgmma"."""
         return feature in self.features
 
     @property

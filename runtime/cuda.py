@@ -231,6 +231,8 @@ _CONFIG_BYTES = struct.calcsize(_CONFIG)
 _CLUSTER_ATTRIBUTE = struct.Struct("<I4x3I52x")
 _PORTABLE_CLUSTER = 8  # blocks, on any GPU that has clusters (CUDA C++ Programming Guide, "Thread Block Clusters")
 _EARLY_ATTRIBUTE = struct.pack("<I4xi60x", 6, 1)
+# CU_LAUNCH_ATTRIBUTE_COOPERATIVE is 2; a grid that does not fit is CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE.
+_COOPERATIVE_ATTRIBUTE, _TOO_LARGE = struct.pack("<I4xi60x", 2, 1), 720
 # CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW is 1: address, bytes, hit ratio, what hits and misses count as.
 _WINDOW_ATTRIBUTE = struct.Struct("<I4xQQfii36x")
 _WINDOW = struct.Struct("<QQ")
@@ -303,6 +305,8 @@ class Launcher(BaseLauncher):
             attributes.append(_WINDOW_ATTRIBUTE.pack(1, 0, 0, info.window.ratio, _PERSISTING, _STREAMING))
         if info.cluster != (1, 1, 1):
             attributes.append(_CLUSTER_ATTRIBUTE.pack(4, *info.cluster))
+        if info.cooperative:
+            attributes.append(_COOPERATIVE_ATTRIBUTE)
         if info.early:
             attributes.append(_EARLY_ATTRIBUTE)
         self._attributes = b"".join(attributes), len(attributes)
@@ -462,6 +466,12 @@ class Launcher(BaseLauncher):
         check_grid(grid)
         if any(blocks % size for blocks, size in zip(grid, self.info.cluster, strict=True)):
             raise ArgumentError(f"the grid is {grid}: clusters of {self.info.cluster} blocks do not divide it")
+        if self.info.cooperative and status == _TOO_LARGE:
+            raise ArgumentError(
+                f"{self.info.entry} waits for its whole grid (T.sync_grid), whose {math.prod(grid)} blocks do not run "
+                "at the same time on this GPU",
+                "launch as many blocks as there are multiprocessors, each with a loop over its tiles",
+            )
         binding = driver()
         code, shown = _name(binding, binding.CUresult(status))
         raise DriverError(

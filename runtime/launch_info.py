@@ -106,9 +106,10 @@ class LaunchInfo:
     grid: blocks in x, y, z; a zero makes the launch a no-op. block, cluster: in threads and in blocks.
     dynamic_shared: bytes. facts: expressions that this specialisation took for true ("divides" and "less").
     early: it may start before the primary grid, the one before it in the stream, has ended (programmatic stream
-    serialization). window: the launch's access policy window. written: the tensors that it writes, which must not
-    overlap others (overlap.py). same: pairs of tensors that are one array, for which it was compiled. asserts: what the
-    program's own checks say when they fail, by the "file:line" that they stand on.
+    serialization). cooperative: its blocks wait for each other, so that all of them must run at once. window: the
+    launch's access policy window. written: the tensors that it writes, which must not overlap others (overlap.py).
+    same: pairs of tensors that are one array, for which it was compiled. asserts: what the program's own checks say
+    when they fail, by the "file:line" that they stand on.
     """
 
     entry: str
@@ -120,6 +121,7 @@ class LaunchInfo:
     dynamic_shared: int = 0
     facts: tuple[Expr, ...] = ()
     early: bool = False
+    cooperative: bool = False
     window: Window | None = None
     written: tuple[str, ...] = ()
     same: tuple[tuple[str, str], ...] = ()
@@ -147,6 +149,7 @@ class LaunchInfo:
             dynamic_shared=data["dynamic_shared"],
             facts=_tuples(data["facts"]),
             early=data.get("early", False),
+            cooperative=data.get("cooperative", False),
             window=Window(**{k: _tuples(v) for k, v in data["window"].items()}) if data.get("window") else None,
             written=_tuples(data.get("written", ())),
             same=_tuples(data.get("same", ())),

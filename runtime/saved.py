@@ -168,6 +168,12 @@ class LoadedKernel:
 def load(path: str | os.PathLike[str]) -> LoadedKernel:
     """The kernel that `k.save(path)` wrote; the compiler is not imported, and not needed.
 
+    Args:
+        path: of the file.
+
+    Returns:
+        The kernel, to be called on GPU arrays.
+
     Raises:
         OSError: the file cannot be read.
         ArgumentError: it is no saved kernel (`minitile.runtime.errors`).

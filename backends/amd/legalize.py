@@ -21,7 +21,7 @@ from minitile.backends.amd.ops import Intrinsic
 from minitile.hardware import Target
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
-from minitile.ir.ops import arith, thread
+from minitile.ir.ops import arith, fences, inline, thread
 from minitile.ir.types import bf16, f16, f32, f64
 from minitile.lowering.expand_fp8 import FP8, decode, encode
 from minitile.lowering.legalize import Legalizer, Rule, common_rules
@@ -100,6 +100,18 @@ def _printf(self: Legalizer, op: thread.Printf) -> None:
     raise TargetError(f"there is no printing on {self.target}", op.loc, "run it in the simulator of another target")
 
 
+def _ptx(self: Legalizer, op: inline.Ptx | inline.PtxEffect) -> None:
+    raise TargetError(
+        f"T.ptx on {self.target}, which has another assembly language",
+        op.loc,
+        "write it with the functions of T, or in a kernel of its own for NVIDIA's targets",
+    )
+
+
+def _grid_meet(self: Legalizer, op: fences.GridMeet) -> None:
+    raise TargetError(f"T.sync_grid on {self.target} is planned, not there yet", op.loc, "launch two kernels")
+
+
 _ARITHMETIC = (arith.Add, arith.Sub, arith.Mul, arith.Div, arith.Sqrt)
 _RULES: dict[type[Op], Rule] = {
     **common_rules(_arithmetic),
@@ -109,4 +121,7 @@ _RULES: dict[type[Op], Rule] = {
     arith.Cmp: _cmp,
     arith.Cast: _cast,
     thread.Printf: _printf,
+    fences.GridMeet: _grid_meet,
+    inline.Ptx: _ptx,
+    inline.PtxEffect: _ptx,
 }

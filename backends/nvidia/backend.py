@@ -85,7 +85,8 @@ class NvidiaBackend(Backend):
         return run_ptx
 
     def launch_options(self, info: LaunchInfo) -> dict[str, Any]:
-        return {"cluster": info.cluster, "dynamic_shared": info.dynamic_shared}
+        shared = {"cluster": info.cluster, "dynamic_shared": info.dynamic_shared}
+        return {**shared, "cooperative": True} if info.cooperative else shared
 
     def check_grid(self, grid: Sequence[int], block: Sequence[int]) -> None:
         from minitile.runtime.cuda import check_grid

@@ -26,12 +26,13 @@ import numpy as np
 
 from minitile.backends.nvidia.emit.arith import MNEMONICS
 from minitile.backends.nvidia.emit.cast import DIRECT
+from minitile.backends.nvidia.inline_checks import check as check_inline
 from minitile.backends.nvidia.ops import Instruction
 from minitile.hardware import Target
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
-from minitile.ir.ops import arith, thread
+from minitile.ir.ops import arith, inline, thread
 from minitile.ir.types import DType, bool_, e4m3, e5m2, f16, f32, i32
 from minitile.lowering.expand_fp8 import FP8, decode, encode
 from minitile.lowering.legalize import Legalizer, Rule, clamped, common_rules, compare_bools, wide, widened
@@ -180,6 +181,11 @@ _ARITHMETIC = (
     arith.Fma, arith.Div, arith.Sqrt,
 )  # fmt: skip
 
+
+def _ptx(self: Legalizer, op: inline.Ptx | inline.PtxEffect) -> None:
+    check_inline(op)
+
+
 _RULES: dict[type[Op], Rule] = {
     **common_rules(_arithmetic),
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
@@ -191,4 +197,6 @@ _RULES: dict[type[Op], Rule] = {
     arith.Select: _select,
     arith.Cast: _cast,
     thread.Printf: _printf,
+    inline.Ptx: _ptx,
+    inline.PtxEffect: _ptx,
 }

@@ -95,12 +95,19 @@ class Case:
 
 
 class CompiledKernel:
-    """One specialisation, compiled for one target. Callable on arrays that it was compiled for.
+    """One specialisation, compiled for one target, as `kernel.compile(…)` gives it. Callable on arrays that it was
+    compiled for, which are checked.
 
     Attributes:
+        case: what it was compiled for: the kernel, compile-time parameters, dtypes, divisors of sizes
+        result: assembly and launch, as the passes left them
+        target: the Target
         asm: texts by stage: "traced_ir", "tile_ir", "thread_ir", then "ptx", or "llvm" and "gcn"
         launch_info: grid, block, shared bytes, argument layout: plain data
         timings: milliseconds: "trace", "passes", "ptx" (or "llvm" and "gcn"), and "assemble" once that has happened
+
+    Raises:
+        LaunchArgumentError: arguments of a call that do not fit the signature, or what it was compiled for.
     """
 
     def __init__(self, case: Case, target: Target, passes: Mapping[str, bool], result: Result | None = None) -> None:
@@ -178,7 +185,12 @@ class CompiledKernel:
 
     @for_users
     def prepare(self, *args: Any, **named: Any) -> Prepared:
-        """A launch on these very GPU arrays, results included, ready to be repeated by calling it."""
+        """A launch on these very GPU arrays, ready to be repeated by calling it.
+
+        Args:
+            args: as of a call, results included.
+            named: likewise by name.
+        """
         args, named = self._present(args, named)
         return self.executable.prepare(*(self._every(args, named) or args))
 
@@ -307,7 +319,14 @@ class CompiledKernel:
 
     @for_users
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the kernel to a file for `minitile.load`, which needs no compiler. Raises OSError, and as `binary`."""
+        """Writes the kernel to a file for `minitile.load`, which needs no compiler.
+
+        Args:
+            path: of the file, which is overwritten.
+
+        Raises:
+            OSError: the file cannot be written; and what `binary` raises.
+        """
         self.saved.write(path)
 
     @property

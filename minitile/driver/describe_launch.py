@@ -57,6 +57,7 @@ def launch_info(result: Result, case: Case, more: tuple[TensorArg, ...] = ()) ->
         result.block,
         cluster=result.cluster,
         early=result.early,
+        cooperative=result.cooperative,
         window=None if result.window is None else window(args, *result.window),
         dynamic_shared=result.shared_bytes,
         facts=tuple(facts),

@@ -91,6 +91,10 @@ def kernel(
         out_idx: which of the tensors are results: calls leave them out, and return them (a tuple of several). Numbers
             count the tensors and scalars of the signature; -1 is the last one. Their dimensions are ints and names that
             other tensors have.
+
+    Raises:
+        LanguageError: what is no function; a signature that breaks the language's rules.
+        TargetError: a target that there is not.
     """
     around = dict(sys._getframe(1).f_locals)
 
@@ -119,7 +123,23 @@ _METHODS = 256  # objects whose kernels one method keeps
 
 
 class Kernel:
-    """A kernel function. Call it on arrays, or `compile` it without any."""
+    """A kernel function, as `@minitile.kernel` makes it. Call it on arrays, or `compile` it without any.
+
+    A call takes arrays for the tensors, numbers for run-time scalars, and compile-time parameters by name. It runs on
+    the device that the arrays are on: a GPU, or for arrays of the host the simulator. It returns what the function
+    returns, and what `out_idx` names.
+
+    Attributes:
+        function: the Python function.
+        signature: its parameters: tensors, scalars, compile-time ones.
+        target: the Target, or "auto": that of the arrays.
+        passes: those that are left out, {"licm": False}.
+        launch: of a function with several T.Kernel the number of the one that this is; else None.
+
+    Raises:
+        LaunchArgumentError: a call whose arguments do not fit the signature.
+        MinitileError: what is wrong with the kernel, at its first call for arguments of a kind.
+    """
 
     def __init__(
         self,
@@ -234,14 +254,25 @@ class Kernel:
 
     @for_users
     def prepare(self, *args: Any, **kwargs: Any) -> Prepared:
-        """A launch on these very GPU arrays, ready to be repeated by calling it. Results are passed, too."""
+        """A launch on these very GPU arrays, ready to be repeated by calling it.
+
+        Args:
+            args: as of a call, results included.
+            kwargs: likewise by name, and compile-time parameters.
+        """
         dispatcher, runtime = self._dispatcher(args, kwargs)
         return dispatcher.executable(*runtime).prepare(*runtime)
 
     @for_users
     def configured(self, **constants: Any) -> Kernel:
-        """The same kernel with other defaults of compile-time parameters: `matmul.configured(block_M=64)`. Raises
-        LaunchArgumentError for what is no compile-time parameter."""
+        """The same kernel with other defaults of compile-time parameters: `matmul.configured(block_M=64)`.
+
+        Args:
+            constants: the defaults by name.
+
+        Raises:
+            LaunchArgumentError: what is no compile-time parameter.
+        """
         for name in constants:
             if name not in self._parameters or self._parameters[name].kind != "constant":
                 raise self._refused(f"has no compile-time parameter '{name}'")
@@ -250,13 +281,23 @@ class Kernel:
 
     @for_users
     def executable(self, *args: Any, **kwargs: Any) -> Executable:
-        """The specialisation that a call with these arguments would run; compiled now if need be."""
+        """The specialisation that a call with these arguments would run; compiled now if need be.
+
+        Args:
+            args: as of a call.
+            kwargs: likewise by name, and compile-time parameters.
+        """
         dispatcher, runtime = self._dispatcher(args, kwargs)
         return dispatcher.executable(*runtime)
 
     @for_users
     def trace(self, *specs: Any, **named: Any) -> IRKernel:
-        """The traced IR, before any pass."""
+        """The traced IR, before any pass.
+
+        Args:
+            specs: as of `compile`.
+            named: likewise by name, and compile-time parameters.
+        """
         return self._described(specs, named).trace()
 
     @for_users
@@ -413,7 +454,12 @@ class Kernel:
     @for_users
     def result_shapes(self, *args: Any, **kwargs: Any) -> list[tuple[tuple[int, ...], DType]]:
         """The shapes and dtypes of what a call with these arguments returns; only shapes and dtypes of tensors are
-        looked at. A tensor that is passed and returned has its own."""
+        looked at. A tensor that is passed and returned has its own.
+
+        Args:
+            args: as of a call.
+            kwargs: likewise by name, and compile-time parameters.
+        """
         calls, runtime, _ = self._calls(self._given(args, kwargs))
         shapes = dict(zip([m.name for m in calls.results.made], calls.shapes(*runtime), strict=True))
         dtypes = {m.name: m.dtype for m in calls.results.made}
@@ -438,7 +484,11 @@ class Kernel:
         return tuple((a, b) for b, a in first.items() if a in used)
 
     def target_for(self, place: Place) -> Target:
-        """What is compiled for arrays there."""
+        """What is compiled for arrays there.
+
+        Args:
+            place: a device, as `runtime.arrays` describes arrays.
+        """
         return self.target if isinstance(self.target, Target) else target_at(place.kind, place.index)
 
     def _signature_args(

@@ -183,6 +183,7 @@ class Result:
     dimensions; `params` (name, kind, dtype) in the entry's order; `tensor_maps` (parameter, tensor, box, swizzle,
     tf32); `cluster` in blocks; `early`: it may start before the primary grid has ended;
     `window`: a tensor that is to stay in L2, and the share of its accesses; `written`: the tensors that it writes;
+    `cooperative`: all blocks run at the same time;
     `fits`: what holds where 32 bits do for all indices, as expressions of runtime.launch; `texts` the IR by stage;
     `timings` milliseconds by pass; `notes` what was not done, and why; `asserts` the texts of the program's own checks,
     by "file:line"."""
@@ -199,6 +200,7 @@ class Result:
     notes: tuple[str, ...] = ()
     cluster: tuple[int, int, int] = (1, 1, 1)
     early: bool = False
+    cooperative: bool = False
     window: tuple[str, float] | None = None
     fits: tuple[Any, ...] = ()
     written: tuple[str, ...] = ()
@@ -239,6 +241,7 @@ def compile_ir(
     stored = written_tensors(kernel)
     kernel.attrs["cluster"] = clusters(kernel, launch, target)
     early = starts_early(launch, target)
+    cooperative = any(isinstance(op, fences.GridSync) for op in kernel.walk())
     asserts = tuple(
         (f"{op.loc.file}:{op.loc.line}", op.text)
         for op in kernel.walk()
@@ -274,6 +277,7 @@ def compile_ir(
         tuple(context.notes),
         kernel.attrs["cluster"],
         early,
+        cooperative,
         kernel.attrs.get("l2_hit_ratio") if target.has("l2_window") else None,
         kernel.attrs.get("fits", ()),
         stored,

@@ -104,6 +104,8 @@ _ML_NAMES = {
     "e2m1": "float4_e2m1fn",
     "e2m3": "float6_e2m3fn",
     "e3m2": "float6_e3m2fn",
+    "i4": "int4",
+    "u4": "uint4",
 }
 _NUMPY_NAMES = {
     "f64": "float64",
@@ -131,6 +133,9 @@ bool_ = DType("bool", 8, "bool")
 # (OCP Microscaling Formats, 5.3).
 e2m1, e2m3, e3m2 = DType("e2m1", 4, "float"), DType("e2m3", 6, "float"), DType("e3m2", 6, "float")
 PACKED: dict[str, DType] = {d.name: d for d in (e2m1, e2m3, e3m2)}
+# Of the language alone, whose tensors and buffers of them are bytes in the IR (language/storage/packed.py).
+i4, u4 = DType("i4", 4, "int"), DType("u4", 4, "uint")
+NIBBLES: dict[str, DType] = {d.name: d for d in (i4, u4)}
 
 DTYPES: dict[str, DType] = {
     d.name: d
@@ -139,7 +144,7 @@ DTYPES: dict[str, DType] = {
 
 
 def _same_dtype(name: str) -> DType:
-    return PACKED.get(name) or DTYPES[name]
+    return PACKED.get(name) or NIBBLES.get(name) or DTYPES[name]
 
 
 _ALIASES = {
@@ -156,8 +161,8 @@ _ALIASES = {
     "float8_e5m2fnuz": "e5m2fnuz",
     "int": "i32",
     "bool_": "bool",
-    **{f"int{b}": f"i{b}" for b in (8, 16, 32, 64)},
-    **{f"uint{b}": f"u{b}" for b in (8, 16, 32, 64)},
+    **{f"int{b}": f"i{b}" for b in (4, 8, 16, 32, 64)},
+    **{f"uint{b}": f"u{b}" for b in (4, 8, 16, 32, 64)},
 }
 
 

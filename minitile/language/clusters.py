@@ -1,4 +1,5 @@
-"""Clusters: the blocks of one run at the same time, meet, and access each other's shared memory (sm_90 and later).
+"""Clusters: the blocks of one run at the same time, meet, and access each other's shared memory (sm_90 and later);
+T.sync_grid, at which all blocks of a grid meet.
 
 with T.Kernel(splits, columns, cluster=splits) as (bz, bx):
     parts = T.alloc_shared((splits, 64, 64), T.float32)
@@ -14,7 +15,7 @@ from typing import Any, NoReturn
 
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import TypeMismatchError, shown
-from minitile.ir.ops import hopper, tile
+from minitile.ir.ops import fences, hopper, tile
 from minitile.ir.types import i32
 from minitile.language.memory import Memory
 from minitile.language.scalars import Expr, Scalar, assign_cast, is_scalar, operand_value
@@ -70,6 +71,30 @@ def cluster_wait() -> None:
         ```
     """
     tile_scope("T.cluster_wait").b.emit(hopper.ClusterWait())
+
+
+def sync_grid() -> None:
+    """All threads of all blocks of the grid meet; what they have written is known to all. NVIDIA's targets.
+
+    All blocks run at the same time: the launch is a cooperative one, and refuses a grid that does not fit on the GPU at
+    once. So a kernel has as many blocks as there are multiprocessors, and a loop over its tiles. The blocks meet at a
+    counter that belongs to the compiled kernel: two launches of one must not run at the same time, on two streams. The
+    compiler's own roles (TMA by a warp of its own) are not used in such a kernel.
+
+    Raises:
+        LanguageError: outside T.Kernel; inside T.Parallel; under a condition that differs between threads; in a role of
+            T.ws.
+        TargetError: AMD.
+        LaunchArgumentError: a call whose grid does not run at once.
+
+    Example:
+        ```py
+        V[bx * 128 + tx] = 1.0
+        T.sync_grid()
+        I[bx * 128 + tx] = T.cast(V[255 - bx * 128 - tx], T.int32)
+        ```
+    """
+    tile_scope("T.sync_grid").b.emit(fences.GridSync())
 
 
 def block_rank_in_cluster() -> Scalar:

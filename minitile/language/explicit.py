@@ -220,15 +220,47 @@ def alloc_barrier(arrive_count: Any) -> Barriers:
         T.mbarrier_wait_parity(ready[0], 0)
         ```
     """
-    trace = tile_scope("T.alloc_barrier")
+    return _alloc_barriers(arrive_count, "T.alloc_barrier")
+
+
+def alloc_cluster_barrier(arrive_count: Any) -> Barriers:
+    """T.alloc_barrier, at which threads of all blocks of the cluster may arrive (T.mbarrier_arrive with `cta_id`).
+
+    All blocks of the cluster have initialised theirs before any thread goes on. A block must not end before the others
+    have arrived at its barriers: T.cluster_sync at the end sees to that.
+
+    Args:
+        arrive_count: after how many arrivals a phase is complete, from 1 to 2^20 - 1: a Python int, or a list of them
+            for as many barriers.
+
+    Returns:
+        The barriers, as of T.alloc_barrier; each block has its own.
+
+    Raises:
+        LanguageError: another count; inside T.Parallel.
+        TargetError: another target.
+
+    Example:
+        ```py
+        arrived = T.alloc_cluster_barrier(256)
+        T.mbarrier_arrive(arrived, T.block_rank_in_cluster())
+        T.mbarrier_wait_parity(arrived, 0)
+        T.cluster_sync()
+        ```
+    """
+    return _alloc_barriers(arrive_count, "T.alloc_cluster_barrier", cluster=True)
+
+
+def _alloc_barriers(arrive_count: Any, what: str, cluster: bool = False) -> Barriers:
+    trace = tile_scope(what)
     items: Sequence[Any] = arrive_count if isinstance(arrive_count, (list, tuple)) else [arrive_count]
     counts = tuple(constant_int(c, "arrive_count") for c in items)
     if not counts or any(not 0 < c < 1 << 20 for c in counts):
-        raise trace.error(f"T.alloc_barrier({arrive_count})", "counts go from 1 to 2^20 - 1")
-    return Barriers(trace.b.emit(explicit.Barriers(counts)).result, len(counts))
+        raise trace.error(f"{what}({arrive_count})", "counts go from 1 to 2^20 - 1")
+    return Barriers(trace.b.emit(explicit.Barriers(counts, cluster=cluster)).result, len(counts))
 
 
-def _barrier(x: Any, what: str) -> Barrier:
+def barrier_of(x: Any, what: str) -> Barrier:
     if isinstance(x, Barriers) and x.count == 1:
         return x[0]
     if isinstance(x, Barriers):
@@ -243,10 +275,11 @@ def mbarrier_arrive(mbarrier: Any, cta_id: Any = None) -> None:
 
     Args:
         mbarrier: one barrier of T.alloc_barrier.
-        cta_id: None; barriers of other blocks of a cluster are not there yet.
+        cta_id: of a barrier of T.alloc_cluster_barrier: the block of the cluster at whose barrier, an integer, run-time
+            or not; None: at the own one.
 
     Raises:
-        LanguageError: several barriers at once, a `cta_id`; inside T.Parallel.
+        LanguageError: several barriers at once, a `cta_id` of another barrier; inside T.Parallel.
         TypeMismatchError: what is no barrier.
 
     Example:
@@ -257,10 +290,15 @@ def mbarrier_arrive(mbarrier: Any, cta_id: Any = None) -> None:
         ```
     """
     trace = tile_scope("T.mbarrier_arrive")
+    bar, rank = barrier_of(mbarrier, "T.mbarrier_arrive"), None
     if cta_id is not None:
-        raise trace.error("T.mbarrier_arrive with cta_id", "barriers of other blocks of a cluster are not there yet")
-    bar = _barrier(mbarrier, "T.mbarrier_arrive")
-    trace.b.emit(explicit.BarrierArrive(bar.of.value, bar.index))
+        if not getattr(bar.of.value.op, "cluster", False):
+            raise trace.error(
+                "T.mbarrier_arrive with cta_id at a barrier of the block alone",
+                "allocate it by T.alloc_cluster_barrier",
+            )
+        rank = convert(cta_id, i32).value
+    trace.b.emit(explicit.BarrierArrive(bar.of.value, bar.index, rank=rank))
 
 
 def mbarrier_wait_parity(mbarrier: Any, parity: Any) -> None:
@@ -284,7 +322,7 @@ def mbarrier_wait_parity(mbarrier: Any, parity: Any) -> None:
         ```
     """
     trace = tile_scope("T.mbarrier_wait_parity")
-    bar = _barrier(mbarrier, "T.mbarrier_wait_parity")
+    bar = barrier_of(mbarrier, "T.mbarrier_wait_parity")
     trace.b.emit(explicit.BarrierWait(bar.of.value, bar.index, convert(parity, i32).value))
 
 
@@ -315,7 +353,7 @@ def mbarrier_expect_tx(mbarrier: Any, tx: Any) -> None:
         ```
     """
     trace = tile_scope("T.mbarrier_expect_tx")
-    bar = _barrier(mbarrier, "T.mbarrier_expect_tx")
+    bar = barrier_of(mbarrier, "T.mbarrier_expect_tx")
     trace.b.emit(explicit.BarrierExpect(bar.of.value, bar.index, _bytes(tx, "T.mbarrier_expect_tx")))
 
 
@@ -338,7 +376,7 @@ def mbarrier_arrive_expect_tx(mbarrier: Any, tx: Any) -> None:
         ```
     """
     trace = tile_scope("T.mbarrier_arrive_expect_tx")
-    bar = _barrier(mbarrier, "T.mbarrier_arrive_expect_tx")
+    bar = barrier_of(mbarrier, "T.mbarrier_arrive_expect_tx")
     count = _bytes(tx, "T.mbarrier_arrive_expect_tx")
     trace.b.emit(explicit.BarrierArrive(bar.of.value, bar.index, bytes=count))
 
@@ -512,7 +550,7 @@ def tma_copy(
     leader = 0 if leader_scope_threads is None else constant_int(leader_scope_threads, "leader_scope_threads")
     if leader % 32 or leader < 0:
         raise trace.error(f"leader_scope_threads={leader}", "whole warps: a multiple of 32")
-    bar = _barrier(barrier, "T.tma_copy")
+    bar = barrier_of(barrier, "T.tma_copy")
     trace.b.emit(explicit.BulkLoad(**between(a, b, shape), barriers=bar.of.value, index=bar.index, leader=leader))
 
 

@@ -11,12 +11,13 @@ from minitile.ir.diagnostics import TypeMismatchError
 from minitile.ir.ops import arith, tile
 from minitile.ir.types import DType, f32
 from minitile.language.blockscaled import Scaled, check_blocks, read_scaled, scale_tiles, unpacked
-from minitile.language.memory import View, as_region, first_of_run, load_of_run
+from minitile.language.memory import Region, View, as_region, first_of_run, load_of_run
 from minitile.language.scalars import (
     constant_value,
     truth,
 )
-from minitile.language.tiles import regions, tile_scope
+from minitile.language.storage.packed import copy_packed, stored
+from minitile.language.tiles import alloc_shared, regions, tile_scope
 from minitile.language.tracing.context import Trace
 
 
@@ -76,6 +77,7 @@ def gemm(
     | float64 | float64 | sm_80, sm_89, sm_90a |
     | int8 | int32 | all |
     | uint8, also with int8 | int32 | sm_80, sm_89, sm_90a |
+    | int4 (unpacked to int8) | int32 | all |
     | float8_e4m3fn, float8_e5m2, also mixed | float32 | sm_89, sm_90a, gfx950 |
     | float8_e4m3fn, float8_e5m2, also mixed | float16 | sm_90a |
     | float8_e4m3fnuz, float8_e5m2fnuz, also mixed | float32 | gfx942 |
@@ -237,7 +239,8 @@ def _gemm(
 ) -> None:
     what = "T.gemm" if scaled is None else "T.gemm_blockscaled"
     trace = tile_scope(what)
-    a, b, c = (as_region(x, f"{what}'s {n}") for x, n in ((A, "A"), (B, "B"), (C, "C")))
+    c = as_region(C, f"{what}'s C")
+    a, b = (_as_bytes(as_region(x, f"{what}'s {n}", packed=True), what) for x, n in ((A, "A"), (B, "B")))
     k_dims = int(not transpose_A), int(bool(transpose_B))
     for name, r in (("A", a), ("B", b)):
         if r.memory.space not in ("shared", "fragment"):
@@ -300,6 +303,17 @@ def _gemm(
             clear_accum=bool(clear),
         )
     )
+
+
+def _as_bytes(region: Region, what: str) -> Region:
+    """An operand of int4, unpacked to a buffer of int8 of its own; any other one itself."""
+    mem = region.memory
+    if mem.packed is None or mem.space == "global":
+        return region
+    shape = region.static(what)
+    made = alloc_shared(shape, stored(mem.packed))
+    copy_packed(region, made.whole(), shape, what)
+    return made.whole()
 
 
 def _check_gemm_dtypes(trace: Trace, a: DType, b: DType, c: DType) -> None:

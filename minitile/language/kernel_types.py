@@ -17,10 +17,12 @@ from minitile.ir.types import e5m2fnuz as float8_e5m2fnuz
 from minitile.ir.types import f16 as float16
 from minitile.ir.types import f32 as float32
 from minitile.ir.types import f64 as float64
+from minitile.ir.types import i4 as int4
 from minitile.ir.types import i8 as int8
 from minitile.ir.types import i16 as int16
 from minitile.ir.types import i32 as int32
 from minitile.ir.types import i64 as int64
+from minitile.ir.types import u4 as uint4
 from minitile.ir.types import u8 as uint8
 from minitile.ir.types import u16 as uint16
 from minitile.ir.types import u32 as uint32
@@ -49,11 +51,13 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "int4",
     "int8",
     "int16",
     "int32",
     "int64",
     "symbolic",
+    "uint4",
     "uint8",
     "uint16",
     "uint32",

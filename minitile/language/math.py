@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar, overload
 
 from minitile.ir.diagnostics import LanguageError, TypeMismatchError
 from minitile.ir.ops import arith
-from minitile.ir.types import PACKED, DType
+from minitile.ir.types import NIBBLES, PACKED, DType
 from minitile.ir.types import dtype as lookup_dtype
 from minitile.language import scalars
 from minitile.language.scalars import Expr, Scalar, constant_value, is_number, is_scalar, python_number, unify
@@ -26,7 +26,15 @@ def dtype_of_name(name: Any) -> DType:
     """A DType from itself, its name, or NumPy's or torch's dtype of that name; LanguageError if there is none, or it is
     one that only packed bytes hold."""
     trace = active()
+    if isinstance(name, str):
+        name = NIBBLES.get({"int4": "i4", "uint4": "u4"}.get(name, name), name)
     if isinstance(name, DType):
+        if name.name in NIBBLES:
+            raise LanguageError(
+                f"there are no values of {name} ({name.bits} bits) here",
+                None if trace is None else trace.loc,
+                "T.Tensor and T.alloc_* take it; elements are read as int8 or uint8",
+            )
         if name.name in PACKED:
             raise LanguageError(
                 f"{name} ({name.bits} bits) is no dtype of tensors, buffers or values",

@@ -36,6 +36,7 @@ class Memory:
     """A tensor of the signature, or a buffer made by T.alloc_*. `shape` holds ints and, for run-time dimensions, staged
     scalars."""
 
+    packed: DType | None = None  # int4 or uint4, two of which are in a byte (storage/packed.py)
     __hash__ = object.__hash__
     __array_ufunc__ = None  # NumPy scalars on the left defer to us
 
@@ -361,12 +362,15 @@ class Region:
         return self.shape
 
 
-def as_region(x: Any, what: str) -> Region:
-    """A buffer, a tensor or a region of one; TypeMismatchError for anything else."""
-    if isinstance(x, Region):
-        return x
-    if isinstance(x, Memory):
-        return x.whole()
+def as_region(x: Any, what: str, packed: bool = False) -> Region:
+    """A buffer, a tensor or a region of one; TypeMismatchError for anything else. `packed`: elements may be so."""
+    if isinstance(x, (Region, Memory)):
+        region = x if isinstance(x, Region) else x.whole()
+        if region.memory.packed is not None and not packed:
+            raise TypeMismatchError(
+                f"{what} is {region.memory.describe()}", current().loc, "T.copy it to a fragment of int8 first"
+            )
+        return region
     raise TypeMismatchError(f"{what} must be a tensor, a buffer or a region of one, not {shown(x)}", current().loc)
 
 

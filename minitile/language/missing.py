@@ -17,8 +17,6 @@ PLANNED: dict[str, str] = {
     "async_copy": "T.copy in a T.Pipelined loop is asynchronous",
     "annotate_safe_value": "reads outside a tensor give 0; choose otherwise with T.if_then_else",
     "float8_e8m0fnu": "its bytes as uint8, which is what T.gemm_blockscaled takes for scales",
-    "int4": "pack two in an int8",
-    "uint4": "pack two in a uint8",
 }
 REFUSED: dict[str, str] = {
     "prim_func": "mark the function with @minitile.kernel; minitile.tilelang.language has it",
@@ -26,8 +24,8 @@ REFUSED: dict[str, str] = {
     "const": 'name run-time dimensions as strings: T.Tensor(("M", "N"), dtype)',
     "thread_binding": "T.get_thread_binding(0)",
     "block": "write statements",
-    "call_extern": "no foreign code: the compiler writes all of the assembly",
-    "import_source": "no foreign code: the compiler writes all of the assembly",
+    "call_extern": "no functions of other languages; T.ptx takes PTX text",
+    "import_source": "no source of other languages; T.ptx takes PTX text",
     "ptx_mma": "T.gemm",
     "make_swizzled_layout": "shared layouts are chosen by the compiler; T.annotate_layout takes a SharedLayout",
 }

@@ -14,6 +14,7 @@ from minitile.ir.types import I32, Dim, TensorType
 from minitile.language.math import dtype_of_name
 from minitile.language.memory import Memory
 from minitile.language.scalars import Expr, is_number, python_number
+from minitile.language.storage.packed import PackedMemory, nibble_of, stored, stored_shape
 from minitile.language.tracing.context import Trace, current
 
 
@@ -71,9 +72,11 @@ def empty(shape: int | Expr | Sequence[int | Expr], dtype: Any = "float32") -> M
     items = shape if isinstance(shape, (tuple, list)) else (shape,)
     number = len(trace.made)
     dims = tuple(_dimension(trace, n, f"result{number}_size{d}") for d, n in enumerate(items))
-    value = Value(TensorType(dims, dtype_of_name(dtype)), None, number, "")
+    packed = nibble_of(dtype)
+    sizes = dims if packed is None else stored_shape(dims, f"T.empty of {packed}")
+    value = Value(TensorType(sizes, stored(dtype)), None, number, "")
     trace.made.append(value)
-    return Memory(value, trace)
+    return Memory(value, trace) if packed is None else PackedMemory(value, trace, packed)
 
 
 def tensor_view(tensor: Memory, shape: Sequence[int | Expr], dtype: Any, what: str) -> Memory:

@@ -27,6 +27,14 @@ from minitile.language.scalars import (
     convert,
     is_scalar,
 )
+from minitile.language.storage.packed import (
+    PackedMemory,
+    copy_packed,
+    fill_packed,
+    nibble_of,
+    stored,
+    stored_shape,
+)
 from minitile.language.tracing.context import Trace, current
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,8 +74,10 @@ def _alloc(space: str, shape: Any, dtype: Any, what: str) -> Memory:
     dims = tuple(constant_int(d, f"the shape of {what}") for d in items)
     if not dims or any(d < 1 for d in dims):
         raise trace.error(f"{what}: shape {dims} has no elements", "each dimension is at least 1")
-    value = trace.b.emit(tile.Alloc(type_=BufferType(space, dims, dtype_of_name(dtype)))).result
-    return Memory(value, trace)
+    packed = nibble_of(dtype) if space == "shared" else None  # in registers an element has a byte of its own
+    sizes = dims if packed is None else stored_shape(dims, f"{what} of {packed}")
+    value = trace.b.emit(tile.Alloc(type_=BufferType(space, sizes, stored(dtype)))).result
+    return Memory(value, trace) if packed is None else PackedMemory(value, trace, packed)
 
 
 def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Memory:
@@ -215,8 +225,13 @@ def copy(
     evict = "" if eviction_policy in (None, "evict_normal") else str(eviction_policy)
     if evict not in tile.EVICTIONS:
         raise trace.error(f"eviction_policy={eviction_policy!r}", "evict_normal, evict_first or evict_last")
-    a, b = as_region(src, "T.copy's source"), as_region(dst, "T.copy's destination")
+    a, b = as_region(src, "T.copy's source", packed=True), as_region(dst, "T.copy's destination", packed=True)
     shape = match_extents(a, b, "T.copy")
+    if a.memory.packed is not None or b.memory.packed is not None:
+        _inside(a, shape)
+        _inside(b, shape)
+        copy_packed(a, b, shape, "T.copy", evict)
+        return
     check_store_cast(a.memory.dtype, b.memory.dtype, f"T.copy from {a.memory.describe()} to {b.memory.describe()}")
     _inside(a, shape)
     _inside(b, shape)
@@ -302,10 +317,13 @@ def fill(buffer: Any, value: Any) -> None:
         ```
     """
     trace = tile_scope("T.fill")
-    region = as_region(buffer, "T.fill's buffer")
+    region = as_region(buffer, "T.fill's buffer", packed=True)
     mem = region.memory
     if mem.space == "global":
         raise trace.error(f"T.fill of {mem.describe()}", "fill a fragment and T.copy it")
+    if mem.packed is not None:
+        fill_packed(region, value, "T.fill")
+        return
     shape = region.static("T.fill") if not region.start else ()
     what = f"T.fill of {mem.describe()}"
     if not is_scalar(value):
@@ -388,6 +406,8 @@ def reshape(buffer: Any, shape: Any) -> Memory:
 
 
 def _view(what: str, buffer: Any, shape: Any, dtype: Any) -> Memory:
+    if isinstance(buffer, Memory) and buffer.packed is not None:
+        raise current().error(f"{what} of {buffer.describe()}", "copy it to a buffer of int8")
     if isinstance(buffer, Memory) and buffer.space == "global":
         sizes = buffer.shape if shape is None else shape
         return tensor_view(buffer, sizes if isinstance(sizes, (tuple, list)) else (sizes,), dtype, what)

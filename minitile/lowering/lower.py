@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import arith, control, thread, tile
+from minitile.ir.diagnostics import LanguageError
+from minitile.ir.ops import arith, control, fences, thread, tile
 from minitile.ir.ops.views import Interleave
 from minitile.ir.types import BOOL, TileType
 from minitile.layout import Layout
 from minitile.lowering.context import Lowering, Rule, layout_of
 from minitile.lowering.exchange import EXCHANGE_RULES
+from minitile.lowering.inline import INLINE_RULES
 from minitile.lowering.memory_rules import MEMORY_RULES
 from minitile.lowering.random import RANDOM_RULES
 from minitile.lowering.runs import RUN_RULES
@@ -35,6 +37,7 @@ def lower(kernel: Kernel, context: PassContext) -> None:
         **SCAN_RULES,
         **RANDOM_RULES,
         **RUN_RULES,
+        **INLINE_RULES,
         **context.rules.lower,
     }
     Lowering(kernel, context.target, rules, context.rules.gemm_plan, context.notes).run()
@@ -158,6 +161,20 @@ def _sync(low: Lowering, op: tile.SyncThreads) -> None:
     low.b.emit(thread.Barrier(id=id, threads=threads))
 
 
+def _grid_sync(low: Lowering, op: fences.GridSync) -> None:
+    """Block 0 adds 2^31 less what the others add: 1 each."""
+    b, (id, threads) = low.b, low.meeting
+    if low.team is not None:
+        raise LanguageError("T.sync_grid in a role of T.ws", op.loc, "write it where all threads of the block come")
+    number, count = b.constant(0), b.constant(1)
+    for axis in "zyx":
+        number = b.value(arith.Or(number, low.special(f"ctaid.{axis}")))
+        count = b.mul(count, low.special(f"nctaid.{axis}"))
+    rest = b.value(arith.Sub(b.constant(-(1 << 31) + 1), count))
+    step = b.select(b.compare("eq", number, 0), rest, b.constant(1))
+    b.emit(fences.GridMeet(low.first_thread(), step, id=id, threads=threads))
+
+
 def _thread_index(low: Lowering, op: tile.ThreadIndex) -> Value:
     return low.special("tid.x", "tid")
 
@@ -246,6 +263,7 @@ RULES: dict[type[Op], Rule] = {
     Interleave: _interleave,
     tile.SyncThreads: _sync,
     tile.ThreadIndex: _thread_index,
+    fences.GridSync: _grid_sync,
     tile.Print: _print,
     tile.DeviceAssert: _device_assert,
     arith.Assume: _assume,

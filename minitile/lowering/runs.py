@@ -16,6 +16,7 @@ import math
 from minitile.hardware import Target
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, thread
+from minitile.ir.ops.explicit import ElementCopy
 from minitile.ir.ops.runs import AtomicRun, LoadRun, StoreRun
 from minitile.ir.types import DType, ScalarType, TensorType, bf16, f16, f32
 from minitile.layout.register import Digit, Layout
@@ -116,4 +117,33 @@ def _dot4(low: Lowering, op: arith.Dot4) -> Value:
     return low.b.emit(arith.Dot4((a,), (b,), low.get(op.c))).result
 
 
-RUN_RULES: dict[type[Op], Rule] = {LoadRun: _load, StoreRun: _store, AtomicRun: _atomic, arith.Dot4: _dot4}
+def copied_run(low: Lowering, op: ElementCopy) -> None:
+    """By registers."""
+    values = _load(low, _source(op))
+    store = StoreRun(op.dst, op.dst_indices, values, slot=op.dst_slot, along=len(op.dst_indices) - 1)
+    store.loc = op.loc
+    plan = _plan(low, store, op.count)
+    emit_store(low, plan, op.dst, op.dst_slot, low.concat(list(values)))
+
+
+def _source(op: ElementCopy) -> LoadRun:
+    return LoadRun(op.src, op.src_indices, mask=op.enable, count=op.count, along=len(op.src_indices) - 1)
+
+
+def plans_of_copy(low: Lowering, op: ElementCopy) -> tuple[Plan, Plan]:
+    """Of its source and of its destination, in accesses of one width."""
+    to = LoadRun(op.dst, op.dst_indices, slot=op.dst_slot, count=op.count, along=len(op.dst_indices) - 1)
+    source, dest = _plan(low, _source(op), op.count), _plan(low, to, op.count)
+    most = min(source.width, dest.width) * op.dst.dtype.bytes
+    if source.width != dest.width:
+        source, dest = _plan(low, _source(op), op.count, most), _plan(low, to, op.count, most)
+    return source, dest
+
+
+RUN_RULES: dict[type[Op], Rule] = {
+    LoadRun: _load,
+    StoreRun: _store,
+    AtomicRun: _atomic,
+    ElementCopy: copied_run,
+    arith.Dot4: _dot4,
+}

@@ -41,7 +41,8 @@ class Problem(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How to compute a product. Tiles in elements; threads: of those that compute.
+    """How to compute a product, by tiles of block_M × block_N elements of it and block_K of the sum, `stages` copies of
+    these at a time; threads: of those that compute.
 
     blocks: those of a persistent kernel, each for many tiles; 0: a block for each tile. panel: tiles are visited in
     panels of so many rows of tiles; 0: row by row; HILBERT: in Hilbert order. split: the parts of split-K, each with

@@ -182,10 +182,12 @@ class AutoTuner:
         return cls(kernel, configs)
 
     def set_compile_args(self, **given: Any) -> AutoTuner:
+        """Arguments of `tilelang.compile` for all configurations: out_idx, target, pass_configs."""
         self.compile_args = given
         return self
 
     def set_profile_args(self, **given: Any) -> AutoTuner:
+        """How configurations are timed: warmup, rep, ref_prog, supply_prog; others are ignored."""
         self.profile_args = given
         return self
 

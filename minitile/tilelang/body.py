@@ -264,7 +264,8 @@ def _declarer(found: dict[str, Any], given: Mapping[str, Any], known: Collecting
 
 
 def const(names: str, *_: Any) -> Any:
-    """`M, N = T.const("M, N")`: sizes that are known when the kernel is compiled; of one name that size alone."""
+    """`M, N = T.const("M, N")`: sizes that are known when the kernel is compiled; of one name that size alone. Raises
+    LanguageError outside of a function marked by tilelang.jit, and for a size that no declared tensor has."""
     from minitile.language.tracing.context import active
 
     each = [n for n in names.replace(",", " ").split() if n]

@@ -12,6 +12,7 @@ import numpy as np
 from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ir.types import DType
 from minitile.language.tracing.signature import Parameter
+from minitile.language.tracing.trace import tensor_shape
 
 SEED = 0
 
@@ -39,7 +40,7 @@ def make(p: Parameter, sizes: Mapping[str, int], supply: Any = None, seed: int =
             f"no inputs can be made for {p.name}, whose size {missing[0]} is known at run time only",
             hint="pass tensors: do_bench(input_tensors=[…])",
         )
-    shape = tuple(sizes[d] if isinstance(d, str) else d for d in p.tensor.shape)
+    shape = tuple(int(n) for n in tensor_shape(p, sizes))
     assert p.dtype is not None
     return _adopted(_numbers(shape, p.dtype, supply, seed), p.dtype)
 

@@ -143,7 +143,7 @@ class _Method:
 
 def _stands_for(p: Any) -> Any:
     tensor = p.tensor
-    return p.default if tensor is None else (tensor.shape, tensor.strides, tensor.dtype)
+    return p.default if tensor is None else (tensor.shape, tensor.strides, tensor.dtype, tensor.packed)
 
 
 def _hashable(value: Any) -> Any:
@@ -174,6 +174,9 @@ def jit(
         target: "cuda", "hip", "auto": the device of the arrays; or minitile's "sm_90a", "gfx942", ….
         pass_configs: by `PassConfigKey`; see there for what means something.
         ignored: execution_backend, compile_flags, verbose, … have no meaning here.
+
+    Raises:
+        LanguageError: what is no function; pass_configs or a target that there are not.
     """
     around = dict(sys._getframe(1).f_locals)
     how = options(pass_configs, target)
@@ -202,7 +205,20 @@ def compile(
     pass_configs: Mapping[Any, Any] | None = None,
     **_: Any,
 ) -> JITKernel:
-    """A T.prim_func compiled; out_idx, target and pass_configs as of `jit`."""
+    """A T.prim_func as a JITKernel, which compiles when it is called, or asked for.
+
+    Args:
+        func: the function; or what `jit` has made, which is compiled as its own options say.
+        out_idx: as of `jit`.
+        execution_backend: not looked at.
+        target: as of `jit`.
+        target_host: not looked at.
+        verbose: not looked at.
+        pass_configs: as of `jit`.
+
+    Raises:
+        LanguageError: what is no function; pass_configs or a target that there are not.
+    """
     if isinstance(func, JIT):
         return func.compile()
     if not isinstance(func, PrimFunc):

@@ -110,6 +110,8 @@ BY_ANNOTATION: dict[str, st.SearchStrategy[Any]] = {
     "tuple[int, int] | None": st.none() | st.tuples(small_ints, small_ints),
     "tuple[int, int, int]": st.tuples(small_ints, small_ints, small_ints),
     "tuple[str, str]": st.tuples(texts, texts),
+    "tuple[str, ...]": st.lists(texts, max_size=3).map(tuple),
+    "tuple[DType, ...]": st.lists(dtypes, max_size=3).map(tuple),
     "tuple[DType, DType]": st.tuples(dtypes, dtypes),
     "tuple[tuple[int, int | None], tuple[int, int | None]]": st.tuples(
         *[st.tuples(small_ints, st.none() | small_ints)] * 2

@@ -384,3 +384,44 @@ def test_a_constant_tile_of_a_role_lies_in_its_threads(kernel: mt.Kernel) -> Non
     c = np.full((64, 32), np.nan, np.float32)
     kernel.compile(c, target="sm_90a").simulate(c)
     assert (c == 6.0).all()
+
+
+@mt.kernel
+def ring(X: T.Tensor((4, 256), T.float32), Y: T.Tensor((4, 256), T.float32), rounds=3):
+    """Each block hands its vector to the next one of the cluster, which says when it has taken it."""
+    with T.Kernel(4, threads=128, cluster=4) as bx:
+        mine, next_ = T.alloc_shared((256,), T.float32), T.alloc_fragment((256,), T.float32)
+        full, free = T.alloc_cluster_barrier(128), T.alloc_cluster_barrier(128)
+        rank = T.block_rank_in_cluster()
+        there = T.map_shared_rank(mine, (rank + 1) % 4)
+        T.copy(X[bx, 0], next_)
+        for r in T.serial(rounds):
+            T.mbarrier_wait_parity(free, (r + 1) % 2)
+            for i in T.Parallel(256):
+                there[i] = next_[i] + 1
+            T.mbarrier_arrive(full, (rank + 1) % 4)
+            T.mbarrier_wait_parity(full, r % 2)
+            T.copy(mine, next_)
+            T.mbarrier_arrive(free, (rank + 3) % 4)
+        T.copy(next_, Y[bx, 0])
+        T.cluster_sync()
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 4])
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+def test_barriers_of_other_blocks(rounds, schedule):
+    x = np.random.default_rng().random((4, 256), np.float32)
+    y = np.zeros_like(x)
+    compiled = ring.compile(x, y, target="sm_90a", rounds=rounds)
+    compiled.simulate(x, y, schedule=schedule)
+    for _ in range(rounds):
+        x = np.roll(x, 1, axis=0) + np.float32(1)
+    np.testing.assert_array_equal(y, x)
+
+
+def test_a_barrier_of_the_block_is_its_own(refuses):
+    def kernel():
+        with T.Kernel(2, threads=128, cluster=2):
+            T.mbarrier_arrive(T.alloc_barrier(128), 0)
+
+    refuses(kernel, "T.alloc_cluster_barrier")

@@ -137,6 +137,18 @@ def test_a_window_of_l2(driver):
     assert set(driver.limits.values()) == {4096}, "the caller's own choice stays"
 
 
+def test_a_cooperative_launch(driver):
+    """CU_LAUNCH_ATTRIBUTE_COOPERATIVE is 2, its value an int; a grid that does not fit at once has its own error."""
+    info = LaunchInfo(**{**{f: getattr(INFO, f) for f in INFO.__slots__}, "cooperative": True})
+    assert LaunchInfo.from_json(json.loads(json.dumps(info.to_json()))) == info
+    kernel = launcher(info)
+    kernel(Array(4096), Array(8192), 1, False)
+    assert {n: int.from_bytes(v[:4], "little") for n, v in driver.launches[-1].attributes.items()} == {2: 1}
+    driver.fail_launch = 720
+    with pytest.raises(ArgumentError, match=r"T\.sync_grid(.|\n)*at the same time"):
+        kernel(Array(4096), Array(8192), 1, False)
+
+
 def test_a_kernel_that_waits_by_itself_may_start_early(driver):
     """CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION is 6, its value an int; it comes behind a cluster."""
     for cluster, ids in (((1, 1, 1), [6]), ((2, 1, 1), [4, 6])):

@@ -59,7 +59,6 @@ CALLS: dict[str, list[str]] = {
 
 TENSOR_MEMORY = "tensor memory and tcgen05 instructions, of sm_100a"
 FOREIGN = "T.import_source, T.call_extern: foreign CUDA code"
-CP_ASYNC = "T.ptx_cp_async and its groups, with pointers of T.access_ptr"
 EMITTER = "TVM's emitters of single instructions"
 # Of the files that do not compile every kernel, what each lacks.
 LACKS: dict[str, str] = {
@@ -71,11 +70,7 @@ LACKS: dict[str, str] = {
     "bitnet-1.58b/kernel_benchmark/tilelang_bitnet_158_int8xint2_prefill.py": EMITTER,
     "blockscaled_gemm_sm100/gemm_mxfp8_blockscaled_1d1d.py": TENSOR_MEMORY,
     "deepseek_mhc/example_mhc_pre.py": "T.Parallel under a condition that differs between threads",
-    "deepseek_mla/example_mla_decode_persistent.py": "T.sync_grid",
-    "deepseek_mla/example_mla_decode_ws.py": CP_ASYNC,
     "deepseek_v32/sparse_mla_bwd.py": "shared memory: 60 kB too much",
-    "deepseek_v32/sparse_mla_fwd_pipelined.py": CP_ASYNC,
-    "deepseek_v32/sparse_mla_fwd_seesaw.py": CP_ASYNC,
     "deepseek_v4/act_quant.py": "tensors of float4_e2m1fn",
     "dequantize_gemm/example_dequant_gemm_bf16_fp4_hopper.py": FOREIGN,
     "dequantize_gemm/example_dequant_gemm_bf16_mxfp4_cdna4.py": FOREIGN,
@@ -89,7 +84,6 @@ LACKS: dict[str, str] = {
     "gemm/example_gemm_intrinsics.py": EMITTER,
     "gemm_fp8/example_tilelang_gemm_amd_fp8_preshuffle.py": EMITTER,
     "gemm_fp8/example_tilelang_gemm_fp8_sm100.py": TENSOR_MEMORY,
-    "gemm_int4/example_tilelang_gemm_int4.py": "tensors of int4, and T.gemm of them",
     "gemm_sm120/sm120_nvfp4_blockscaled_gemm.py": "block-scaled products of sm_120",
     "gemm_sp/example_gemm_sp.py": "T.gemm_sp: sparse products",
     "gemm_sp/sparse_utils.py": "T.gemm_sp: layouts of its metadata",
@@ -97,7 +91,6 @@ LACKS: dict[str, str] = {
     "gemm_tcgen05/gemm_tcgen5mma_ws.py": TENSOR_MEMORY,
     "gemm_tcgen05/gemm_tcgen5mma_ws_persistent.py": TENSOR_MEMORY,
     "grouped_gemm/example_grouped_gemm_fwd_ptr.py": "T.ptr: tensors of addresses",
-    "minference/example_vertical_slash_sparse_attn.py": CP_ASYNC,
     "rand/rand_uint.py": "blocks of fewer than 32 threads",
     "warp_specialize/example_warp_specialize_flashmla.py": "shared memory: 16 kB too much, for exchanges of layouts",
 }

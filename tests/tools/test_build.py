@@ -106,6 +106,7 @@ MAPS = LaunchInfo(
     cluster=(16, 1, 1),
     dynamic_shared=200_000,
     early=True,
+    cooperative=True,
     window=Window(("pointer", "B"), ("mul", ("dim", "N"), ("mul", ("dim", "K"), 16)), 0.75),
     written=("A",),
 )
@@ -275,10 +276,10 @@ def test_a_launch_is_pythons(simple, driver, n):
     assert launch.function == 7501
 
 
-def test_tensor_maps_clusters_windows_early(tiles, driver):
+def test_tensor_maps_clusters_windows_early_cooperative(tiles, driver):
     launch, maps = tiles.launched(MAP_VALUES)
     same(MAPS, launch, maps, driver(MAPS, MAP_VALUES))
-    assert {int.from_bytes(bytes(a)[:4], "little") for a in launch.attributes[: launch.count]} == {1, 4, 6}
+    assert {int.from_bytes(bytes(a)[:4], "little") for a in launch.attributes[: launch.count]} == {1, 2, 4, 6}
     assert (tiles.get("shared"), tiles.get("large")) == (200_000, 1)
     assert tiles.get("persisting", ctypes.c_uint64) == 1 << 24
     wide = {**MAP_VALUES, "N": 700, "K": 200}  # a window larger than the device's
@@ -584,6 +585,7 @@ def test_the_structures_are_those_of_cuda_h(tmp_path):
         "MT_LAUNCH_WINDOW": "CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW",
         "MT_LAUNCH_CLUSTER": "CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION",
         "MT_LAUNCH_EARLY": "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION",
+        "MT_LAUNCH_COOPERATIVE": "CU_LAUNCH_ATTRIBUTE_COOPERATIVE",
         "2": "CU_ACCESS_PROPERTY_PERSISTING",
         "1": "CU_ACCESS_PROPERTY_STREAMING",
         "3": "(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP)",

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any
 
 from minitile.backends.nvidia.emit.emitter import Emitter, fills_words
-from minitile.backends.nvidia.emit.memory import addresses, cache_hint
+from minitile.backends.nvidia.emit.memory import addresses, cache_hint, cp_async
 from minitile.backends.nvidia.emit.ptx import register_type
 from minitile.backends.nvidia.emit.warp import braces_of
 from minitile.ir.core import Op, Value
@@ -68,6 +68,10 @@ def mbarrier_arrive(w: Emitter, op: hopper.MbarrierArrive) -> None:
     _mapa(w, there, base, op.rank)
     scope = ".release.cluster" if op.cluster else ""
     w.order(f"{guard}mbarrier.arrive{scope}.shared::cluster.b64 _, [{there}{plus}{offset}];")
+
+
+def copies_wait(w: Emitter, op: hopper.CopiesWait) -> None:
+    w.order("cp.async.wait_all;")
 
 
 def mbarrier_expect(w: Emitter, op: hopper.MbarrierExpect) -> None:
@@ -290,6 +294,8 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     hopper.TmaStore: tma_store,
     hopper.TmaReduce: tma_reduce,
     hopper.ClusterBarrier: cluster_barrier,
+    hopper.CopiesWait: copies_wait,
+    hopper.LooseCopy: cp_async,
     hopper.ClusterArrive: cluster_arrive,
     hopper.ClusterWait: cluster_wait,
     thread.MapRank: map_rank,

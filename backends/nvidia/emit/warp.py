@@ -195,6 +195,29 @@ def memory_fence(w: Emitter, op: fences.MemoryFence) -> None:
     w.order(f"fence.acq_rel.{op.scope};")
 
 
+def grid_meet(w: Emitter, op: fences.GridMeet) -> None:
+    """As cooperative groups do it: what the block has done is released by the first thread, which the barrier in front
+    has told of it, and acquired by it for the others (PTX ISA 8.3, 8.8: causality order is transitive)."""
+    symbol = "grid_barrier"
+    w.globals[f".global .align 4 .u32 {symbol} = 0;"] = None
+    threads = "" if op.threads is None else f", {op.threads}"
+    first = w.register(w.element(op.first), "pred")
+    old, now, again = w.temp("b32"), w.temp("b32"), w.temp("pred")
+    wait, done = w.code.label("grid"), w.code.label("grid_end")
+    w.order(f"bar.sync {op.id}{threads};")
+    w.emit(f"@!{first} bra {done};")
+    w.emit("fence.acq_rel.gpu;")
+    w.emit(f"atom.global.add.u32 {old}, [{symbol}], {w.element(op.step)};")
+    w.code.place(wait)
+    w.emit(f"ld.relaxed.gpu.global.u32 {now}, [{symbol}];")
+    w.emit(f"xor.b32 {now}, {now}, {old};")
+    w.emit(f"setp.ge.s32 {again}, {now}, 0;")
+    w.emit(f"@{again} bra {wait};")
+    w.emit("fence.acq_rel.gpu;")
+    w.code.place(done)
+    w.order(f"bar.sync {op.id}{threads};")
+
+
 def pdl_sync(w: Emitter, op: fences.PdlSync) -> None:
     """PTX ISA 8.3, 9.7.12.13 (griddepcontrol)."""
     w.order("griddepcontrol.wait;")
@@ -311,6 +334,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     explicit.Shuffle: shuffle,
     fences.ProxyFence: proxy_fence,
     fences.MemoryFence: memory_fence,
+    fences.GridMeet: grid_meet,
     fences.PdlSync: pdl_sync,
     fences.PdlTrigger: pdl_trigger,
     thread.Trap: trap,

@@ -31,6 +31,7 @@ from minitile.backends.nvidia.emit import arith as emit_arith
 from minitile.backends.nvidia.emit import atomic as emit_atomic
 from minitile.backends.nvidia.emit import cast as emit_cast
 from minitile.backends.nvidia.emit import hopper as emit_hopper
+from minitile.backends.nvidia.emit import inline as emit_inline
 from minitile.backends.nvidia.emit import memory as emit_memory
 from minitile.backends.nvidia.emit import print as emit_print
 from minitile.backends.nvidia.emit import warp as emit_warp
@@ -53,6 +54,7 @@ _EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     **emit_warp.EMIT,
     **emit_print.EMIT,
     **emit_hopper.EMIT,
+    **emit_inline.EMIT,
 }
 
 

@@ -27,6 +27,7 @@ from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import SharedLayout, row_major
 from minitile.lowering.context import Lowering
 from minitile.lowering.memory import coordinate, shared_layout
+from minitile.lowering.runs import copied_run, plans_of_copy
 
 LINE = 128  # alignment of a box in shared memory, in bytes (PTX ISA 8.3, 5.5.1)
 
@@ -99,6 +100,8 @@ def barriers(low: Lowering, op: explicit.Barriers) -> Value:
     words = len(op.counts)
     alloc = tile.Alloc(BufferType("shared", (words,), u64), layout=row_major((words,), 64), bytes=words * WORD)
     alloc.loc, alloc.result.name = op.loc, op.result.name or "barriers"
+    if op.cluster:
+        low.once.setdefault("cluster barriers", set()).add(alloc.result)
     low.entry.ops.append(alloc)
     known = low.once.setdefault("barriers", [])
     known.append((alloc.result, op.counts))
@@ -118,7 +121,7 @@ def _initialise(low: Lowering, known: list[tuple[Value, tuple[int, ...]]]) -> No
         with b.because(Origin("lower", MBARRIER_FENCE, asked_for)):
             b.emit(hopper.MbarrierInitFence())
     with b.because(Origin("lower", MBARRIER_MEET, asked_for)):
-        b.emit(thread.Barrier())
+        b.emit(hopper.ClusterBarrier() if low.once.get("cluster barriers") else thread.Barrier())
 
 
 def _word(low: Lowering, ring: Value, index: Value) -> Value:
@@ -132,8 +135,18 @@ def _place(low: Lowering, op: explicit.BarrierOp | explicit.BulkLoad) -> tuple[V
 
 
 def barrier_arrive(low: Lowering, op: explicit.BarrierArrive) -> None:
+    """Copies are waited for by their thread, not by the barrier (cp.async.mbarrier.arrive): what reads them may be in
+    the async proxy, and the fence in between is that thread's (PTX ISA 8.3, 8.6 "Proxies")."""
     where, ring = _place(low, op)
-    low.b.emit(hopper.MbarrierExpect(where, ring, op.bytes) if op.bytes else hopper.MbarrierArrive(where, ring))
+    if op.copies:
+        with low.b.because(by_program(op.loc)):
+            low.b.emit(hopper.CopiesWait())
+    if op.bytes:
+        low.b.emit(hopper.MbarrierExpect(where, ring, op.bytes))
+    elif op.rank is None:
+        low.b.emit(hopper.MbarrierArrive(where, ring))
+    else:
+        low.b.emit(hopper.MbarrierArrive(where, ring, rank=low.get(op.rank), cluster=True))
 
 
 def barrier_expect(low: Lowering, op: explicit.BarrierExpect) -> None:
@@ -143,10 +156,36 @@ def barrier_expect(low: Lowering, op: explicit.BarrierExpect) -> None:
 
 def barrier_wait(low: Lowering, op: explicit.BarrierWait) -> None:
     where, ring = _place(low, op)
-    low.b.emit(hopper.MbarrierWait(where, ring, low.get(op.parity)))
+    shared = ring in low.once.get("cluster barriers", ())
+    low.b.emit(hopper.MbarrierWait(where, ring, low.get(op.parity), cluster=shared))
 
 
 # Copies ------------------------------------------------------------------------------------------------------------
+
+
+def element_copy(low: Lowering, op: explicit.ElementCopy) -> None:
+    source, dest = plans_of_copy(low, op)
+    bytes_ = source.width * op.dst.dtype.bytes
+    if op.barriers is None or bytes_ < 4:
+        copied_run(low, op)
+        return
+    low.b.emit(
+        hopper.LooseCopy(
+            dest.addresses.value,
+            source.addresses.value,
+            low.get(op.dst),
+            low.get(op.src),
+            low.get(op.barriers),
+            bytes=bytes_,
+            dst_of=dest.addresses.index,
+            dst_offsets=dest.addresses.offsets,
+            src_of=source.addresses.index,
+            src_offsets=source.addresses.offsets,
+            predicate=source.guards.value,
+            predicate_of=source.guards.index,
+            dst_slot=None if op.dst_slot is None else low.get(op.dst_slot),
+        )
+    )
 
 
 def bulk_load(low: Lowering, op: explicit.BulkLoad) -> None:
@@ -285,6 +324,7 @@ EXPLICIT_RULES: dict[type[Op], object] = {
     explicit.BarrierExpect: barrier_expect,
     explicit.BarrierWait: barrier_wait,
     explicit.BulkLoad: bulk_load,
+    explicit.ElementCopy: element_copy,
     explicit.BulkStore: bulk_store,
     hopper.SetMaxRegisters: set_max_registers,
 }

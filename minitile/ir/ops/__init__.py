@@ -1,6 +1,6 @@
-"""All operations. `arith`, `control` and `fences` are legal in both stages, `tile`, `scan`, `random`, `runs`, `views`,
-`roles` and `explicit` in the tile stage, `thread`, `hopper` (what sm_90a has on top), `blackwell` (sm_100a) and `cdna`
-(AMD) in the thread stage; those of `cluster` are of either."""
+"""All operations. `arith`, `control`, `fences` and `inline` are legal in both stages, `tile`, `scan`, `random`, `runs`,
+`views`, `roles` and `explicit` in the tile stage, `thread`, `hopper` (what sm_90a has on top), `blackwell` (sm_100a)
+and `cdna` (AMD) in the thread stage; those of `cluster` are of either."""
 
 from minitile.ir.ops import (
     arith,
@@ -11,6 +11,7 @@ from minitile.ir.ops import (
     explicit,
     fences,
     hopper,
+    inline,
     random,
     roles,
     runs,
@@ -29,6 +30,7 @@ __all__ = [
     "explicit",
     "fences",
     "hopper",
+    "inline",
     "random",
     "roles",
     "runs",

@@ -58,9 +58,10 @@ class WarpGroups(If, name="warp_groups", stage="tile"):
 
 class Barriers(Op, name="barriers", stage="tile", orders=True):
     """Mbarriers, one for each of `counts`: how many arrivals complete a phase. All are initialised, and known to all
-    threads, before any thread goes on."""
+    threads, before any thread goes on. `cluster`: other blocks of the cluster arrive there, too."""
 
     counts: tuple[int, ...] = attr()
+    cluster: bool = attr(False)
 
     def infer(self) -> tuple[Type, ...]:
         return (BufferType("shared", (len(self.counts),), u64),)
@@ -84,9 +85,16 @@ class BarrierOp(Op, orders=True):
 
 
 class BarrierArrive(BarrierOp, name="barrier_arrive", stage="tile"):
-    """Each thread that comes here arrives. `bytes` more are announced at once, unless 0."""
+    """Each thread that comes here arrives. `bytes` more are announced at once, unless 0. `rank`: at the barrier of that
+    block of the cluster. `copies`: not before the thread's copies by `element_copy` have come."""
 
+    rank: Value | None = maybe()
     bytes: int = attr(0)
+    copies: bool = attr(False)
+
+    def verify(self) -> None:
+        super().verify()
+        require(self.rank is None or not self.bytes, "bytes are announced at the own barrier")
 
     def syncs(self) -> tuple[Sync, ...]:
         return (Sync("release", self.barriers),)
@@ -105,6 +113,31 @@ class BarrierWait(BarrierOp, name="barrier_wait", stage="tile"):
 
     def syncs(self) -> tuple[Sync, ...]:
         return (Sync("acquire", self.barriers),)
+
+
+class ElementCopy(Op, name="element_copy", stage="tile"):
+    """Each thread copies `count` neighbours, along the last dimension, from a tensor to a shared buffer; zeros where
+    `enable` is false or the tensor has none. With `barriers` it is in flight until the thread's next arrival of copies
+    at one of them; without, it is over at once."""
+
+    src: Value = operand()
+    src_indices: tuple[Value, ...] = operands()
+    dst: Value = operand()
+    dst_indices: tuple[Value, ...] = operands()
+    barriers: Value | None = maybe()
+    enable: Value | None = maybe()
+    dst_slot: Value | None = maybe()
+    count: int = attr()
+    src_dims: Dims = attr()
+    dst_dims: Dims = attr()
+
+    def verify(self) -> None:
+        require_region(self.src, self.src_indices, self.src_dims, ())
+        require_region(self.dst, self.dst_indices, self.dst_dims, (), self.dst_slot)
+        require(self.src.dtype is self.dst.dtype, f"{self.src.type} and {self.dst.type}: no cast on the way")
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("read", self.src), Access("write", self.dst, self.dst_slot, pipeline=self.barriers))
 
 
 class BulkLoad(Op, name="bulk_load", stage="tile", uniform=True):
@@ -291,6 +324,7 @@ __all__ = [
     "BulkStore",
     "CommitGemms",
     "CommitStores",
+    "ElementCopy",
     "InGroups",
     "NumberedBarrier",
     "Shuffle",

@@ -7,10 +7,10 @@ accesses as the rest of the GPU, or the host, sees them.
 
 from __future__ import annotations
 
-from minitile.ir.core import Op, Value, attr, operands
-from minitile.ir.effects import Access
-from minitile.ir.ops.checks import require_one_of
-from minitile.ir.types import I32, Type
+from minitile.ir.core import Op, Value, attr, operand, operands
+from minitile.ir.effects import UNKNOWN, Access, Sync
+from minitile.ir.ops.checks import require, require_one_of
+from minitile.ir.types import BOOL, I32, Type
 
 SPACES = ("shared", "global", "any")
 FORMS = ("", "release", "acquire")
@@ -49,6 +49,36 @@ class MemoryFence(Op, name="memory_fence", stage="both", orders=True):
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
+
+
+class GridBarrier(Op, orders=True):
+    def accesses(self) -> tuple[Access, ...]:
+        return (UNKNOWN,)
+
+    def syncs(self) -> tuple[Sync, ...]:
+        return (Sync("meet", "grid"),)
+
+    def reconverges(self) -> bool:
+        return True
+
+
+class GridSync(GridBarrier, name="grid_sync", stage="tile", uniform=True):
+    """All threads of all blocks of the grid meet, which run at the same time; what they have done to memory is known to
+    all."""
+
+
+class GridMeet(GridBarrier, name="grid_meet", stage="thread", uniform=True):
+    """The same by a counter in global memory that is the kernel's own: the `first` thread of each block adds `step` to
+    it and waits until its highest bit is another one. The steps of all blocks make 2^31, so that the counter is ready
+    for the next time. The block's threads meet at barrier `id`, `threads` of them, before and afterwards."""
+
+    first: Value = operand()
+    step: Value = operand()
+    id: int = attr(0)
+    threads: int | None = attr(None)
+
+    def verify(self) -> None:
+        require(self.first.type == BOOL and self.step.type == I32, f"{self.first.type} and {self.step.type}")
 
 
 class PdlSync(Op, name="pdl_sync", stage="both", orders=True):

@@ -78,6 +78,36 @@ class MbarrierArrive(Arrival, name="mbarrier_arrive", stage="thread"):
     cluster: bool = attr(False)
 
 
+class CopiesWait(Op, name="copies_wait", stage="thread", orders=True):
+    """Until the thread's copies by `loose_copy` have come."""
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class LooseCopy(Op, name="loose_copy", stage="thread"):
+    """As cp_async, of no group: in flight until the thread's next `copies_wait`, behind which it arrives at `ring`."""
+
+    dst: Value = operand()
+    src: Value = operand()
+    predicate: Value | None = maybe()
+    dst_mem: Value = operand()
+    dst_slot: Value | None = maybe()
+    src_mem: Value = operand()
+    ring: Value = operand()
+    bytes: int = attr()
+    dst_of: tuple[int, ...] = attr()
+    dst_offsets: tuple[int, ...] = attr()
+    src_of: tuple[int, ...] = attr()
+    src_offsets: tuple[int, ...] = attr()
+    predicate_of: tuple[int, ...] = attr(())
+
+    enable, enable_of, evict = None, (), ""
+
+    def accesses(self) -> tuple[Access, ...]:
+        return Access("read", self.src_mem), Access("write", self.dst_mem, self.dst_slot, pipeline=self.ring)
+
+
 class MbarrierExpect(Arrival, name="mbarrier_expect", stage="thread"):
     """Arrive and announce `bytes`."""
 

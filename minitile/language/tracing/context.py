@@ -54,6 +54,7 @@ class Trace:
     made        the tensors of T.empty and views of tensors; sizes: of their dimensions that are computed, by name
     views       the tensors that views are of
     random      each thread's own seed, sequence and place in it (T.rng_init), once there are some
+    copies      of single threads, of which it is not known yet at which barriers they arrive
     marks       of the statements of the loop with a schedule of its own that is being traced (`schedule.py`)
     """
 
@@ -79,6 +80,7 @@ class Trace:
     rounds: int = 0
     random: Any = None
     marks: Any = None
+    copies: list[Any] = field(default_factory=list)
 
     @property
     def loc(self) -> Location | None:

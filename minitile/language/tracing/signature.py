@@ -21,6 +21,7 @@ from minitile.ir.diagnostics import LanguageError, Location
 from minitile.ir.types import Dim as IRDim
 from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
+from minitile.language.storage.packed import nibble_of, stored
 from minitile.language.tracing.source import closure_values
 
 
@@ -39,7 +40,8 @@ class Tensor:
     Args:
         shape: Python ints, and strings that name run-time dimensions (or compile-time parameters); tensors that use the
             same name must agree.
-        dtype: any dtype of the table; None: the caller's.
+        dtype: any dtype of the table; None: the caller's. int4 and uint4 are packed: a call passes int8 or uint8, with
+            half the last dimension, which is known at compile time; the first of two elements is in a byte's low half.
 
     Raises:
         LanguageError: another dimension or dtype; an access that is outside whenever the kernel runs.
@@ -54,7 +56,7 @@ class Tensor:
         ```
     """
 
-    __slots__ = ("dtype", "shape", "strides")
+    __slots__ = ("dtype", "packed", "shape", "strides")
 
     def __init__(self, shape: Any, dtype: Any = "float32") -> None:
         self._take(shape, None, dtype)
@@ -70,7 +72,10 @@ class Tensor:
                         f"T.StridedTensor has {len(self.shape)} dimensions and {len(self.strides)} strides",
                         hint="it takes a stride for each dimension, in elements",
                     )
-            self.dtype: DType | None = None if dtype is None else dtype_of_name(dtype)
+            self.packed: DType | None = nibble_of(dtype)
+            self.dtype: DType | None = None if dtype is None else stored(dtype)
+            if self.packed is not None and strides is not None:
+                raise LanguageError(f"T.StridedTensor of {self.packed}", hint="take its bytes, as uint8")
         except LanguageError as error:
             frame, code = sys._getframe(2), sys._getframe(2).f_code
             if error.loc is None and not code.co_filename.startswith("<"):  # else an annotation that is kept as text

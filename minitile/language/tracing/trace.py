@@ -15,6 +15,7 @@ from minitile.ir.types import ALIGNMENT, I32, Dim, DType, ScalarType, tensor_typ
 from minitile.language.memory import Memory
 from minitile.language.results import Results, results_of
 from minitile.language.scalars import Expr
+from minitile.language.storage.packed import PackedMemory, stored_shape
 from minitile.language.tracing.context import Trace, tracing
 from minitile.language.tracing.control_flow import Interpreter
 from minitile.language.tracing.entry_name import entry_name
@@ -44,9 +45,11 @@ class TraceInput:
 
 
 def tensor_shape(p: Parameter, constants: Mapping[str, Any]) -> tuple[Dim, ...]:
-    """The shape of a tensor parameter; names of compile-time parameters become their values."""
+    """The shape of a tensor parameter, in bytes where it holds packed elements; names of compile-time parameters become
+    their values."""
     assert p.tensor is not None
-    return _sizes(p, "dimension", p.tensor.shape, constants)
+    shape = _sizes(p, "dimension", p.tensor.shape, constants)
+    return shape if p.tensor.packed is None else stored_shape(shape, f"{p.name}, of {p.tensor.packed},")
 
 
 def tensor_strides(p: Parameter, constants: Mapping[str, Any]) -> tuple[Dim, ...] | None:
@@ -96,7 +99,7 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
             scope.locals[p.name] = given.constants[p.name]
         else:
             value = next(values)
-            scope.locals[p.name] = Memory(value, trace) if p.kind == "tensor" else Expr(value)
+            scope.locals[p.name] = _staged(p, value, trace)
             if p.kind == "tensor":
                 trace.tensors[p.name] = scope.locals[p.name]
     for first, other in given.same:
@@ -123,6 +126,13 @@ def trace_kernel(function: FunctionType, signature: Signature, given: TraceInput
     )
     check_uniform(kernel, trace.returns)
     return kernel, results
+
+
+def _staged(p: Parameter, value: Value, trace: Trace) -> Memory | Expr:
+    """A parameter as the kernel sees it."""
+    if p.tensor is None or p.kind != "tensor":
+        return Expr(value)
+    return Memory(value, trace) if p.tensor.packed is None else PackedMemory(value, trace, p.tensor.packed)
 
 
 def _check_views(trace: Trace) -> None:

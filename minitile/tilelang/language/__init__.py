@@ -10,6 +10,13 @@ import minitile.language as _base
 from minitile.tilelang.body import TensorFactory as _TensorFactory
 from minitile.tilelang.body import const
 from minitile.tilelang.language.absent import absent as _absent
+from minitile.tilelang.language.cp_async import (
+    access_ptr,
+    cp_async_barrier_noinc,
+    ptx_commit_group,
+    ptx_cp_async,
+    ptx_wait_group,
+)
 from minitile.tilelang.language.dtypes import (
     bfloat16,
     boolean,
@@ -65,6 +72,7 @@ from minitile.tilelang.language.names import (
     any_sync,
     atomic_add,
     ceildiv,
+    cluster_arrive_relaxed,
     copy,
     dynamic,
     empty,
@@ -80,7 +88,6 @@ from minitile.tilelang.language.names import (
     reduce_max,
     reduce_sum,
     reinterpret,
-    sync_grid,
     truncdiv,
     tvm_warp_shuffle,
     unroll,

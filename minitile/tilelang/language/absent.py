@@ -7,17 +7,11 @@ from minitile.language.missing import missing
 from minitile.language.tracing.context import active
 
 ABSENT: dict[str, str] = {
-    "access_ptr": "an index: buffers are passed as they are",
-    "ptx_cp_async": "T.copy in a T.Pipelined loop, which is asynchronous",
-    "cp_async_barrier_noinc": "T.copy in a T.Pipelined loop",
-    "ptx_commit_group": "T.copy in a T.Pipelined loop",
-    "ptx_wait_group": "T.copy in a T.Pipelined loop",
-    "sync_grid": "several `with T.Kernel` in the function: they run one after the other",
     "tcgen05_mma_arrive": "T.gemm, on a target that minitile has: sm_80, sm_89, sm_90a, gfx942, gfx950",
     "PersistentTileScheduler": "T.Persistent",
     "make_tensor": "a parameter T.Tensor(shape, dtype)",
     "ptr": "a parameter T.Tensor(shape, dtype)",
-    "call_extern": "the operation in the language: the compiler writes all of the assembly",
+    "call_extern": "the operation in the language, or minitile's T.ptx, which takes PTX text",
 }
 
 

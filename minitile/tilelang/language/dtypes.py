@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitile.ir.types import PACKED, DType
+from minitile.ir.types import NIBBLES, PACKED, DType
 from minitile.language.math import cast, dtype_of_name
 
 _OTHER = {
@@ -28,8 +28,8 @@ _FORMATS = {
     "float4_e2m1fn": PACKED["e2m1"],
     "float6_e2m3fn": PACKED["e2m3"],
     "float6_e3m2fn": PACKED["e3m2"],
-    "int4": DType("i4", 4, "int"),
-    "uint4": DType("u4", 4, "uint"),
+    "int4": NIBBLES["i4"],
+    "uint4": NIBBLES["u4"],
     "float8_e8m0fnu": DType("e8m0", 8, "float"),
     "handle": DType("handle", 64, "uint"),
 }

@@ -77,6 +77,11 @@ def ClusterKernel(*grid: Any, cluster_dims: Any = 1, **named: Any) -> Any:
     return Kernel(*grid, cluster_dims=cluster_dims, **named)
 
 
+def cluster_arrive_relaxed() -> None:
+    """`T.cluster_arrive`, which orders memory as well."""
+    T.cluster_arrive()
+
+
 def dynamic(names: str, dtype: Any = "int32") -> Any:
     """Run-time sizes, `m, n = T.dynamic("m, n")`; of one name that size alone."""
     each = [Dim(n) for n in names.replace(",", " ").split()]
@@ -111,14 +116,6 @@ def tvm_warp_shuffle(mask: Any, value: Any, lane: Any, width: Any = 32, warp_siz
 def any_sync(mask: Any, condition: Any) -> Any:
     """Whether the condition holds in any lane of the warp."""
     return T.warp_reduce_max(T.cast(condition, "int32")) != 0
-
-
-def sync_grid() -> None:
-    """Refused: blocks of a launch do not wait for each other."""
-    raise current().error(
-        "T.sync_grid is not there: blocks of a launch do not wait for each other",
-        "write two `with T.Kernel(…)` in the function, which run one after the other",
-    )
 
 
 def reinterpret(*args: Any, dtype: Any = None) -> Any:

@@ -7,7 +7,7 @@ typedef struct { unsigned grid[3], block[3], shared; void *stream; mt_attribute 
 enum { MT_FUNCTION_SHARED = 8, MT_FUNCTION_LARGE_CLUSTER = 14 };                    /* CUfunction_attribute */
 enum { MT_DEVICE_MAJOR = 75, MT_DEVICE_MINOR = 76, MT_DEVICE_PERSISTING = 108, MT_DEVICE_WINDOW = 109 };
 enum { MT_JIT_REGISTERS = 0, MT_JIT_ERRORS = 5, MT_JIT_ERRORS_SIZE = 6, MT_JIT_LEVEL = 7, MT_JIT_LINES = 13 };
-enum { MT_LIMIT_PERSISTING = 6, MT_LAUNCH_WINDOW = 1, MT_LAUNCH_CLUSTER = 4, MT_LAUNCH_EARLY = 6 };
+enum { MT_LIMIT_PERSISTING = 6, MT_LAUNCH_WINDOW = 1, MT_LAUNCH_CLUSTER = 4, MT_LAUNCH_EARLY = 6, MT_LAUNCH_COOPERATIVE = 2 };
 
 MT_C int MT_API cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status);
 

@@ -140,5 +140,7 @@ def _attributes(info: LaunchInfo, names: Names) -> Iterator[tuple[str, list[str]
         )
     if info.cluster != (1, 1, 1):
         yield "MT_LAUNCH_CLUSTER", [f"{{0}}.cluster[{axis}] = {extent};" for axis, extent in enumerate(info.cluster)]
+    if info.cooperative:
+        yield "MT_LAUNCH_COOPERATIVE", ["{0}.flag = 1;"]
     if info.early:
         yield "MT_LAUNCH_EARLY", ["{0}.flag = 1;"]

@@ -103,7 +103,7 @@ class _Pack(Rewriter):
         """As one operation on the operands of all."""
         ops = [v.op for v in values]
         first = ops[0]
-        if first is None or not first.elementwise or any(self.uses[v] != 1 for v in values):
+        if first is None or not first.elementwise or len(first.results) > 1 or any(self.uses[v] != 1 for v in values):
             return None
         same = all(op is not None and type(op) is type(first) and _attributes(op) == _attributes(first) for op in ops)
         if not same:

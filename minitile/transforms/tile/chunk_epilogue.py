@@ -104,7 +104,7 @@ def _may_wait(load: Op, ops: Sequence[Op], writers: _Writers) -> bool:
 
 def _strip_wise(op: Op) -> bool:
     wise = op.elementwise or isinstance(op, (Pick, Concat))
-    return wise and isinstance(op.result.type, RegsType)
+    return wise and len(op.results) == 1 and isinstance(op.result.type, RegsType)
 
 
 def _stops(op: Op) -> bool:

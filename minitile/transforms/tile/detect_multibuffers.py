@@ -26,6 +26,7 @@ _PLACES: dict[type[Op], tuple[tuple[str, str, str, str], ...]] = {
     tile.Copy: (("src", "src_indices", "src_dims", "src_slot"), ("dst", "dst_indices", "dst_dims", "dst_slot")),
     tile.Gemm: (("a", "a_indices", "a_dims", "a_slot"), ("b", "b_indices", "b_dims", "b_slot")),
     explicit.BulkStore: (("src", "src_indices", "src_dims", "src_slot"),),
+    explicit.ElementCopy: (("dst", "dst_indices", "dst_dims", "dst_slot"),),
     explicit.BulkLoad: (("dst", "dst_indices", "dst_dims", "dst_slot"),),
 }
 

@@ -152,17 +152,23 @@ class _Body:
             if handler is not None:
                 handler(self, op)
             elif op.pure and not op.uniform and not isinstance(op, tile.ThreadIndex):
-                self.map[op.result] = self.elementwise(op)
+                self.elementwise(op)
             else:
                 raise LanguageError(f"{op.mnemonic} can not stand inside T.Parallel", op.loc)
             self.b.loc = outer
         return []
 
-    def elementwise(self, op: Op) -> Lifted:
+    def elementwise(self, op: Op) -> None:
         parts = [self.of(v) for v in op.operands]
         dims = _union(*[p.dims for p in parts])
-        value = self.b.value(remake(op, lambda v: self.expand(self.of(v), dims)), op.result.name)
-        return Lifted(value, dims, *self.affine(op, parts))
+        new = remake(op, lambda v: self.expand(self.of(v), dims))
+        if len(op.results) == 1:
+            value = self.b.value(new, op.result.name)
+            self.map[op.result] = Lifted(value, dims, *self.affine(op, parts))
+            return
+        for old, value in zip(op.results, self.b.emit(new).results, strict=True):
+            value.name = old.name
+            self.map[old] = Lifted(value, dims)
 
     def affine(self, op: Op, parts: list[Lifted]) -> tuple[Value | None, int]:
         """The base and dimension of `base + i_d` where the result has that form. Unsigned numbers wrap one by one."""

@@ -77,6 +77,7 @@ def run_ptx(
     seed: int = 0,
     check: bool = True,
     only_first: bool = False,
+    cooperative: bool = False,
 ) -> Report:
     """Execute entry `entry` of a PTX text.
 
@@ -84,7 +85,7 @@ def run_ptx(
     `TensorMap`s of them, NumPy scalars (by value), or Python numbers where the parameter's type says what they become.
     Arrays that share memory share it in the simulation too. `schedule` says when asynchronous copies land: "eager",
     "lazy" or "random" (seeded by `seed`; the order of warps is random then too). `check` turns the race model on.
-    `only_first` ends the run at its first finding.
+    `only_first` ends the run at its first finding. `cooperative`: all CTAs run side by side; they may wait for others.
 
     Returns a `Report`; a program that faults or deadlocks ends there with its finding. Raises `SimulationError` for
     text that cannot be executed and for arguments that do not fit the parameters.
@@ -126,15 +127,15 @@ def run_ptx(
         order=_cluster_order(dims["grid"], dims["cluster"]),
     )
     with np.errstate(all="ignore"):
-        _run_grid(launch)
+        _run_grid(launch, cooperative)
     data, starts = space.arena.data, [address - GLOBAL_BASE for address in addresses]
     write_back([(a, data[at : at + a.nbytes]) for (_, a), at in zip(arrays, starts, strict=True)], entry)
     launch.report.stdout = "".join(text for _, text in sorted(launch.printed, key=lambda each: each[0]))
     return launch.report
 
 
-def _run_grid(launch: Launch) -> None:
-    """All CTAs, as many side by side as is reasonable."""
+def _run_grid(launch: Launch, together: bool) -> None:
+    """All CTAs, as many side by side as is reasonable, or all of them `together`."""
     total = launch.grid[0] * launch.grid[1] * launch.grid[2]
     each = (launch.program.register_bytes + launch.program.local_size) * launch.padded  # bytes of a CTA
     if each * launch.cluster_size > MAX_REGISTER_BYTES:
@@ -144,6 +145,10 @@ def _run_grid(launch: Launch) -> None:
     ctas = min(_BATCH_THREADS // launch.padded, _BATCH_SHARED // max(launch.shared_size, 1))
     ctas = max(1, min(ctas, MAX_REGISTER_BYTES // max(each, 1)))
     ctas = max(ctas // launch.cluster_size, 1) * launch.cluster_size
+    if together and ctas < total:
+        if each * total > MAX_REGISTER_BYTES or launch.shared_size * total > MAX_REGISTER_BYTES:
+            raise SimulationError(f"{total} CTAs at the same time take more memory than the simulator has")
+        ctas = total
     report = launch.report
     for first in range(0, total, ctas):
         machine = Machine(launch, first, min(ctas, total - first))

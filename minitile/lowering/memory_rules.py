@@ -10,6 +10,7 @@ from minitile.ir.ops.views import RotatedIota
 from minitile.ir.types import TensorType, TileType
 from minitile.layout import Layout, RowAccess, cheapest_vector, coalesced, row_blocked
 from minitile.lowering.context import Lowering, Rule, layout_of
+from minitile.lowering.guarded_selects import select
 from minitile.lowering.memory import (
     Plan,
     Walk,
@@ -21,7 +22,7 @@ from minitile.lowering.memory import (
     places,
     plan,
 )
-from minitile.lowering.rotated import load_between, load_rotated, rotated_iota, select_in_row, store_rotated
+from minitile.lowering.rotated import load_between, load_rotated, rotated_iota, store_rotated
 
 MOST_ROWS = 16  # of a tensor that a thread copies together: the address of each takes two registers
 
@@ -166,5 +167,5 @@ MEMORY_RULES: dict[type[Op], Rule] = {
     tile.AtomicRmw: _atomic,
     tile.Copy: _copy,
     RotatedIota: rotated_iota,
-    arith.Select: select_in_row,
+    arith.Select: select,
 }

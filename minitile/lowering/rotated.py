@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from minitile.analysis.affine import Affine
-from minitile.ir.core import Block, Value
-from minitile.ir.ops import arith, control, thread, tile
+from minitile.ir.core import Value
+from minitile.ir.ops import arith, thread, tile
 from minitile.ir.ops.views import RotatedIota
 from minitile.ir.types import DType, TileType, bool_, i32, i64
 from minitile.layout import Layout
@@ -44,7 +44,6 @@ from minitile.lowering.memory import (
 
 Row = tile.Load | tile.Store
 MOST_SHIFT = 16  # of which s is less: elements in 16 bytes
-LEAST_GUARDED = 16  # registers that a mask is tested for as a whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -387,33 +386,3 @@ def rotated_iota(low: Lowering, op: RotatedIota) -> Value:
     for n, register in enumerate(order):
         back[register] = n
     return low.pick(low.concat(parts), back)
-
-
-# Masks ----------------------------------------------------------------------------------------------------------------
-
-
-def select_in_row(low: Lowering, op: arith.Select) -> tuple[Value, ...]:
-    """The rule of selects. What a mask `index < size` cuts of a rotated row, few threads have: others do not test each
-    element, but their first and last ones, in positions, where they are in the row whichever way it is rotated."""
-    mask = op.condition.op
-    if not isinstance(mask, arith.Cmp) or mask.predicate != "lt" or op.a.type != op.result.type:
-        return low.same(op)
-    index, limit = mask.a.op, mask.b.op.value if isinstance(mask.b.op, tile.Splat) else mask.b
-    if not isinstance(index, RotatedIota) or isinstance(limit.type, TileType):
-        return low.same(op)
-    b, layout = low.b, layout_of(op.result)
-    offsets = [at[index.dim] for at in layout.register_offsets()]
-    own = low.thread_coord(layout, index.dim)
-    if own is None or len(offsets) < LEAST_GUARDED:
-        return low.same(op)
-    size, a = low.get(limit), low.get(op.a)
-    least, most = b.constant(MOST_SHIFT - min(offsets)), b.constant(max(offsets))
-    inside = b.value(arith.Cmp(b.cast(b.add(own, most), size.dtype), size, "lt"))
-    inside = b.and_(inside, b.value(arith.Cmp(own, least, "ge")))
-    then, orelse = Block(), Block()
-    with b.inside(then):
-        b.emit(control.Yield((a,)))
-    with b.inside(orelse):
-        each = b.value(arith.Cmp(rotated_iota(low, index), size, "lt"))
-        b.emit(control.Yield((b.value(arith.Select(each, a, low.get(op.b))),)))
-    return b.emit(control.If(inside, then=then, orelse=orelse)).results

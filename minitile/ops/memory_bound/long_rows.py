@@ -32,13 +32,13 @@ from minitile.ops.memory_bound.launches import in_order
 
 LOG2_E = 1.4426950408889634
 WHOLE = 64 * 1024  # bytes of a row that one block takes: three of them are in a multiprocessor's shared memory
-PART = 32 * 1024  # bytes of a row that a block of a cluster takes
+PART, PART_ODD = 32 * 1024, 36 * 1024  # bytes of a row that a block of a cluster takes; where rows begin anywhere
 MOST_PART = 216 * 1024
 VECTOR = 16  # bytes
 STEP = 32  # bytes of the row that a thread takes at a time
 WARP, FEW, MANY = 32, 128, 256  # threads: up to FEW each has 2 * STEP bytes of the part; MANY where that is large
 LARGE = 16 * 1024, 32 * 1024  # bytes of a part above which it is: of a block alone, of one of a cluster
-BUSY, BUSY_ODD = 768, 512  # threads of a multiprocessor for whose registers there is room; where rows begin anywhere
+BUSY = 768  # threads of a multiprocessor for whose registers there is room
 CLUSTERS = (1, 2, 4, 8, 16)
 SHARED, BLOCK_SHARED = 227 * 1024, 2048  # bytes of a multiprocessor; of a block beside its part
 
@@ -64,22 +64,28 @@ def long_plan(
 ) -> LongPlan | None:
     """The plan for rows of n elements, of so many tensors at a time, in one of these clusters; None where none of them
     holds a row. With two `factors`, a weight and a bias, a thread of a block alone has more of the row: what waits of
-    them takes registers, and so many blocks would not have room."""
+    them takes registers, and so many blocks would not have room. Where rows begin anywhere, weights are two vectors
+    each, so that fewer of them wait, and a cap on registers only costs."""
     vector = VECTOR // dtype.bytes
     even = n % vector == 0
+    part = PART if even else PART_ODD
     for cluster in clusters:
         share = math.ceil((n if even else n + vector - 1) / cluster)
-        if share * dtype.bytes * tensors <= (WHOLE if cluster == 1 else PART if cluster < clusters[-1] else MOST_PART):
+        if share * dtype.bytes * tensors <= (WHOLE if cluster == 1 else part if cluster < clusters[-1] else MOST_PART):
             bytes_ = share * dtype.bytes
-            if factors > 1 and cluster == 1:
+            if not even:
+                threads = dividing(bytes_, FEW)
+            elif factors > 1 and cluster == 1:
                 threads = max(2 * WARP, min(MANY, math.ceil(bytes_ / (4 * STEP * WARP)) * WARP))
             else:
                 wish = MANY if bytes_ > LARGE[cluster > 1] else min(FEW, math.ceil(bytes_ / (2 * STEP * WARP)) * WARP)
                 threads = dividing(bytes_, wish)
             columns = math.ceil(bytes_ / (threads * STEP)) * threads * STEP // dtype.bytes
+            if not even:
+                return LongPlan(cluster, columns, threads, False, ahead=1, even=False)
             fit = SHARED // (columns * dtype.bytes * tensors + BLOCK_SHARED)
-            resident = max(1, min(fit, (BUSY if even else BUSY_ODD) // threads))
-            return LongPlan(cluster, columns, threads, columns * cluster == n, resident, even=even)
+            resident = max(1, min(fit, BUSY // threads))
+            return LongPlan(cluster, columns, threads, columns * cluster == n, resident)
     return None
 
 
@@ -281,12 +287,12 @@ def mean_and_scale(part, N, eps, centered):
     share = 1.0 / T.cast(N, T.float32)
     mean = 0.0
     if centered:
-        total = part.total(T.reduce_sum, lambda j: T.cast(part.given[j], T.float32))
+        total = part.total(T.reduce_sum, lambda j: part.inside(j, T.cast(part.given[j], T.float32), 0.0))
         mean = total * share if part.cluster == 1 else total / T.max(count, 1.0)
 
     def square(j):
         d = T.cast(part.given[j], T.float32) - mean
-        return part.inside(j, d * d, 0.0) if centered else d * d
+        return part.inside(j, d * d, 0.0)
 
     squares = part.total(T.reduce_sum, square)
     if part.cluster > 1 and centered:

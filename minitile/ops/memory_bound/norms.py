@@ -3,7 +3,7 @@
 A row is read once, stays in registers for its mean, its variance and its result, and is written once. The variance is
 that of the differences from the mean, not a difference of sums. Weight and bias are the same for all rows and come out
 of the caches. Rows that a block does not hold are split over a cluster (`long_rows.py`), or read again for each of
-these (`norm_pieces`).
+these (`norm_pieces`). Rows that begin anywhere, with weight or bias, are for persistent blocks (`persistent_norm.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ops.memory_bound.long_rows import LongPlan, long_norm
+from minitile.ops.memory_bound.persistent_norm import PersistentPlan, persistent_norm
 from minitile.ops.memory_bound.pieces import row_sum, split
 from minitile.ops.memory_bound.rows import RowPlan, over_rows, rows_of, vector_of
 
@@ -30,7 +31,7 @@ def rms_norm(
     residual: Any = None,
     eps: float = 1e-6,
     out: Any = None,
-    plan: RowPlan | LongPlan | None = None,
+    plan: RowPlan | LongPlan | PersistentPlan | None = None,
 ) -> Any:
     """x / sqrt(mean(x²) + eps) · weight + bias along the last dimension, in f32.
 
@@ -68,7 +69,7 @@ def layer_norm(
     residual: Any = None,
     eps: float = 1e-5,
     out: Any = None,
-    plan: RowPlan | LongPlan | None = None,
+    plan: RowPlan | LongPlan | PersistentPlan | None = None,
 ) -> Any:
     """(x - mean(x)) / sqrt(var(x) + eps) · weight + bias along the last dimension, in f32.
 
@@ -95,9 +96,17 @@ def layer_norm(
 
 
 def _norm(
-    centered: bool, x: Any, weight: Any, bias: Any, residual: Any, eps: float, out: Any, plan: RowPlan | LongPlan | None
+    centered: bool,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    residual: Any,
+    eps: float,
+    out: Any,
+    plan: RowPlan | LongPlan | PersistentPlan | None,
 ) -> Any:
     rows = rows_of("x", x)
+    ahead = out is not x  # blocks may read rows beside those that others write
     out, y = rows.result(out)
     x, n = rows.matrix, rows.n
     w = x if weight is None else vector_of("weight", weight, n)
@@ -108,9 +117,14 @@ def _norm(
         r = rows.like("residual", residual)
         total, z = rows.result(None)
     tensors = 1 if residual is None else 2
-    plan = plan or rows.choose(tensors, (weight is not None) + (bias is not None))
+    factors = (weight is not None) + (bias is not None)
+    plan = plan or (rows.persistent_plan(tensors, factors) if ahead else None) or rows.choose(tensors, factors)
     has = (weight is not None, bias is not None, residual is not None)
-    if rows.m * n and isinstance(plan, LongPlan):
+    if rows.m * n and isinstance(plan, PersistentPlan):
+        flat = x.reshape(-1)
+        args = (flat, flat if weight is None else w, flat if bias is None else b, y, eps)
+        persistent_norm(centered, *has[:2])(*args, **plan._asdict())
+    elif rows.m * n and isinstance(plan, LongPlan):
         long_norm(centered, *has)(x, r, w, b, y, z, eps, **plan._asdict())
     elif rows.m * n and isinstance(plan, RowPlan):
         norm_rows(centered, *has)(x, r, w, b, y, z, eps, **plan.constants(n))

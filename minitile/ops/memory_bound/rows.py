@@ -20,6 +20,7 @@ from minitile.ops.array_adapters import Frame, frame_of
 from minitile.ops.memory_bound.arguments import FLOATS, INDICES, VECTOR, described, fitting, refused
 from minitile.ops.memory_bound.launches import in_order
 from minitile.ops.memory_bound.long_rows import LongPlan, long_plan
+from minitile.ops.memory_bound.persistent_norm import ROUNDS, PersistentPlan, persistent_plan
 from minitile.ops.multiply import hardware
 from minitile.runtime.arrays import ArrayInfo
 from minitile.target import target_at
@@ -28,6 +29,7 @@ WARPS = 4  # of a block, where rows do not need more
 STAGED = 4096  # bytes of a row from which one waits in shared memory
 HELD = 32  # elements of a row that a thread has
 SHORT, LONG = 2048, 16384  # elements of a row: above, registers hold several blocks' rows, one block's row
+LONG_ODD = 9216  # elements of a row that begins anywhere from which one waits in shared memory
 PAIRED = 1280  # elements of a row up to which a warp has two of them, where there is a weight and a bias
 MOST_STAGES = 3
 BUSY = 512  # threads of a multiprocessor that hide each other's latencies
@@ -197,10 +199,20 @@ class Rows(NamedTuple):
         from shared memory where that leaves room for more blocks or no registers hold a row
         (benchmarks/results/memory_h200.md); None: piece by piece."""
         return (
-            (self.waiting_plan(factors=factors) if tensors == 1 else None)
+            (self.waiting_plan(self.n > LONG_ODD, factors) if tensors == 1 else None)
             or self.plan(tensors, factors)
             or self.long_plan(tensors, factors)
         )
+
+    def persistent_plan(self, tensors: int, factors: int) -> PersistentPlan | None:
+        """How persistent blocks take these rows and keep so many numbers for each column; None where rows are few, do
+        not begin anywhere, or have no blocks that copy ahead in 16 bytes."""
+        target = target_at(self.info.device_kind, self.info.device_index)
+        if tensors > 1 or self.dtype.bytes != 2 or not target.has("cluster"):
+            return None
+        room = self.room
+        plan = persistent_plan(self.n, factors, room.multiprocessors, room.shared)
+        return plan if plan is not None and self.m >= ROUNDS * plan.blocks else None
 
     def waiting_plan(self, odd: bool = False, factors: int = 0) -> LongPlan | None:
         """As `long_plan`, for rows that are long enough to be better off in shared memory than in registers, and start

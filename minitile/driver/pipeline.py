@@ -57,6 +57,7 @@ from minitile.transforms.sync.thread_barriers import thread_barriers
 from minitile.transforms.sync.warp_barriers import warp_barriers
 from minitile.transforms.tile.chunk_epilogue import chunk_epilogue
 from minitile.transforms.tile.detect_multibuffers import detect_multibuffers
+from minitile.transforms.tile.enough_threads import enough_threads
 from minitile.transforms.tile.expand_reducers import expand_reducers
 from minitile.transforms.tile.hoist_loads import hoist_loads
 from minitile.transforms.tile.interleave_accesses import interleave_accesses
@@ -229,6 +230,7 @@ def compile_ir(
     context, backend = make_context(target), backend_of(target)
     more = backend.passes(target)
     launch = control.find_launch(kernel)
+    enough_threads(kernel, launch, target, context.notes)
     check_threads(launch, target)
     check_sizes(launch, target)
     grid = launch_grid(kernel, launch)

@@ -157,3 +157,31 @@ def row_sums(X, over=8):
         if tk == 0:
             S[bx * 4 + tn] = whole[1]
     return S
+
+
+@tilelang.jit(out_idx=[1, 2])
+def heavy(kind, rows=64):
+    """Fragments of 256 registers for each of 64 threads, and what counts threads, or not."""
+
+    @T.prim_func
+    def main(X: T.Tensor((rows, 128), T.float32), Y: T.Tensor((rows, 128), T.float32), N: T.Tensor((1,), T.int32)):
+        with T.Kernel(1, threads=64) as bx:
+            a = T.alloc_fragment((64, 128), T.float32)
+            b = T.alloc_fragment((64, 128), T.float32)
+            T.copy(X[bx * 64, 0], a)
+            for i, j in T.Parallel(64, 128):
+                b[i, j] = a[i, j] * 2
+            if kind == "index":
+                N[0] = T.get_thread_extent(0)
+            elif kind == "atomic":
+                T.atomic_add(N[0], 1)
+            elif kind == "tile atomic":
+                for _ in T.Parallel(3):
+                    T.atomic_add(N[0], 1)
+            else:
+                N[0] = 3
+            for i, j in T.Parallel(64, 128):
+                b[i, j] += a[i, j]
+            T.copy(b, Y[bx * 64, 0])
+
+    return main

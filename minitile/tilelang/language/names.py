@@ -65,10 +65,12 @@ atomic_add = _without(T.atomic_add, "use_tma")
 
 
 def Kernel(*grid: Any, threads: Any = None, cluster_dims: Any = None, **named: Any) -> Any:
-    """`T.Kernel`; cluster_dims is minitile's `cluster`. prelude and is_cpu are ignored."""
+    """`T.Kernel`; cluster_dims is minitile's `cluster`. prelude and is_cpu are ignored. Where a thread's fragments do
+    not fit its registers, the kernel has more threads."""
     more: dict[str, Any] = {n: v for n, v in named.items() if n in ("cluster", "persistent")}
     if cluster_dims is not None:
         more["cluster"] = cluster_dims
+    current().attrs["threads_may_grow"] = True
     return T.Kernel(*grid, threads=threads, **more)
 
 

@@ -62,6 +62,7 @@ from minitile.transforms.tile.expand_reducers import expand_reducers
 from minitile.transforms.tile.hoist_loads import hoist_loads
 from minitile.transforms.tile.interleave_accesses import interleave_accesses
 from minitile.transforms.tile.join_accesses import join_accesses
+from minitile.transforms.tile.keep_in_registers import keep_in_registers
 from minitile.transforms.tile.mem2reg import mem2reg
 from minitile.transforms.tile.peel_remainder import peel_remainder
 from minitile.transforms.tile.tile_vectorize import tile_vectorize
@@ -84,6 +85,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     # While an access still stands under its condition.
     ("check_bounds", check_bounds),
     ("unroll_local_arrays", unroll_local_arrays),
+    ("keep_in_registers", keep_in_registers),
     ("expand_reducers", expand_reducers),
     ("tile_vectorize", tile_vectorize),
     ("mem2reg", mem2reg),
@@ -157,6 +159,7 @@ OPTIONAL = frozenset(
         "lower_manual_wgmma",
         "sink_bulk_store_waits",
         "licm",
+        "keep_in_registers",
         "tma_multistage",
         "prefetch_fragments",
         "software_pipeline",

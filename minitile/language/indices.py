@@ -78,7 +78,7 @@ def get_thread_extent(dim: int = 0) -> int:
     trace = tile_scope("T.get_thread_extent")
     if constant_int(dim, "dim") not in (0, 1, 2):
         raise trace.error(f"T.get_thread_extent({dim}): dimensions are 0, 1, 2")
-    trace.attrs.pop("threads_may_grow", None)
+    trace.attrs.pop("wishes", None)
     return trace.block[dim]
 
 

@@ -185,3 +185,27 @@ def heavy(kind, rows=64):
             T.copy(b, Y[bx * 64, 0])
 
     return main
+
+
+@tilelang.jit
+def in_pieces(X, how, threads=64):
+    """Staged in shared memory that each thread reads where it has written: or not, by `how`."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(M, threads=threads) as bx:
+        s = T.alloc_shared((1, 128), T.float32)
+        squares = T.alloc_fragment((1, 128), T.float32)
+        total = T.alloc_fragment((1,), T.float32)
+        T.clear(squares)
+        for k in T.Pipelined(T.ceildiv(N, 128), num_stages=2 if how == "pipelined" else 0):
+            T.copy(X[bx, k * 128], s)
+            for i, j in T.Parallel(1, 128):
+                squares[i, j] += s[i, 127 - j if how == "reversed" else j] * s[i, j]
+        T.reduce_sum(squares, total, dim=1)
+        for k in T.serial(T.ceildiv(N, 128)):
+            T.copy(X[bx, k * 128], s)
+            for i, j in T.Parallel(1, 128):
+                s[i, j] *= total[i]
+            T.copy(s, Y[bx, k * 128])
+    return Y

@@ -48,3 +48,27 @@ def test_a_call_that_names_one_tuned_parameter_is_not_tuned() -> None:
             scaled(8, **given)
         assert error.value.args[0] == want
     assert inspect.signature(scaled.jit.function).parameters["more"].default == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "how", "columns"),
+    [
+        ("sm_80", "", 512),
+        ("sm_90a", "", 200),
+        ("gfx942", "", 384),
+        ("sm_90a", "pipelined", 512),
+        ("sm_80", "reversed", 200),
+    ],
+)
+def test_staging_that_threads_keep_to_themselves_is_registers(
+    target: str, how: str, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINITILE_TARGET", target)
+    kernel = programs.in_pieces.compile(M=3, N=columns, how=how)
+    (compiled,) = kernel.compiled(target)
+    assert ("shared<" in compiled.asm["tile_ir"]) == bool(how)
+    x = np.random.default_rng(columns).standard_normal((3, columns)).astype("float32")
+    pad = np.pad(x.astype(np.float64), ((0, 0), (0, -columns % 128))).reshape(3, -1, 128)
+    other = pad[:, :, ::-1] if how == "reversed" else pad
+    want = x * (pad * other).sum((1, 2))[:, None]
+    np.testing.assert_allclose(kernel(x), want, rtol=1e-4, atol=1e-3)

@@ -72,7 +72,7 @@ def Kernel(*grid: Any, threads: Any = None, cluster_dims: Any = None, **named: A
     more: dict[str, Any] = {n: v for n, v in named.items() if n in ("cluster", "persistent")}
     if cluster_dims is not None:
         more["cluster"] = cluster_dims
-    current().attrs["threads_may_grow"] = True
+    current().attrs["wishes"] = True
     return T.Kernel(*grid, threads=threads, **more)
 
 

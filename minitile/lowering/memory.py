@@ -488,13 +488,13 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
         raise LanguageError("an array of T.alloc_local is indexed by scalars only", op.loc)
     width, along = _gathered_run(low, op, layout) if space == "global" else (1, 0)
     runs = [run for run, _ in vector_runs(layout, width, along)] if width > 1 else [(n,) for n in range(count)]
-    first = tuple(run[0] for run in runs)
+    begin = tuple(run[0] for run in runs)
     every = tuple(range(len(runs)))
     alone = thread.count_of(address.type) == 1
-    address = low.pick(address, (0,) * len(runs) if alone else first)
+    address = low.pick(address, (0,) * len(runs) if alone else begin)
     guards = Guards(None, ())
     if guard is not None:
-        guards = Guards(guard, first if thread.count_of(guard.type) == count else (0,) * len(runs))
+        guards = Guards(guard, begin if thread.count_of(guard.type) == count else (0,) * len(runs))
     order = tuple(n for run in runs for n in run)
     return Plan(space, width, order, Addresses(address, every, (0,) * len(runs)), guards)
 

@@ -180,9 +180,9 @@ class _Inference:
             plan = self.rules.gemm_plan(op, self.threads_at(op))
             self.anchors.append((op.results[0], plan.c))
             self.anchored.add(op.results[0])
-            for value, layout, turned in ((op.a, plan.a, op.transpose_a), (op.b, plan.b, op.transpose_b)):
-                if is_tile(value):
-                    self.factors.append((value, layout.permute_dims((1, 0)) if turned else layout))
+            for factor, read, turned in ((op.a, plan.a, op.transpose_a), (op.b, plan.b, op.transpose_b)):
+                if is_tile(factor):
+                    self.factors.append((factor, read.permute_dims((1, 0)) if turned else read))
             for value, layout in ((op.a_scale, plan.a_scale), (op.b_scale, plan.b_scale)):
                 if value is not None and layout is not None and value not in self.anchored:
                     self.anchors.append((value, layout))

@@ -66,6 +66,7 @@ from minitile.transforms.tile.keep_in_registers import keep_in_registers
 from minitile.transforms.tile.mem2reg import mem2reg
 from minitile.transforms.tile.peel_remainder import peel_remainder
 from minitile.transforms.tile.tile_vectorize import tile_vectorize
+from minitile.transforms.tile.unroll_loads import unroll_loads
 from minitile.transforms.tile.unroll_local_arrays import unroll_local_arrays
 from minitile.transforms.warp_specialize.partition_warpgroups import partition_warpgroups
 from minitile.transforms.warp_specialize.tma_multistage import tma_multistage
@@ -110,6 +111,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("infer_layouts", infer_layouts),
     ("join_accesses", join_accesses),
     ("peel_remainder", peel_remainder),
+    ("unroll_loads", unroll_loads),
 ]
 
 THREAD_PASSES: list[tuple[str, Pass]] = [
@@ -168,6 +170,7 @@ OPTIONAL = frozenset(
         "chunk_epilogue",
         "unroll",
         "unroll_local_arrays",
+        "unroll_loads",
         "join_accesses",
         "peel_remainder",
         "pack_scalars",

@@ -33,7 +33,7 @@ _ANY_NUMBER = (
 
 def enough_threads(kernel: Kernel, launch: control.Launch, target: Target, notes: list[str]) -> None:
     """Doubles the launch's threads until the fragments fit, where the program allows it."""
-    if not kernel.attrs.get("wishes"):
+    if not kernel.attrs.get("wishes") or kernel.attrs.get("counts_threads"):
         return
     needed = sum(_words(op.type_) for op in kernel.walk() if isinstance(op, tile.Alloc))
     threads, room = launch.threads, target.max_registers - FREE

@@ -99,7 +99,6 @@ LACKS: dict[str, str] = {
     "grouped_gemm/example_grouped_gemm_fwd_ptr.py": "T.ptr: tensors of addresses",
     "minference/example_vertical_slash_sparse_attn.py": CP_ASYNC,
     "rand/rand_uint.py": "blocks of fewer than 32 threads",
-    "warp_specialize/example_warp_specialize_flashmla.py": "shared memory: 16 kB too much, for exchanges of layouts",
 }
 
 

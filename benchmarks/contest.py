@@ -246,6 +246,17 @@ def batch(launch: Callable[[], Any], count: int, verify: Verify) -> tuple[Callab
 
 def record(launch: Callable[[], Any], count: int) -> tuple[Callable[[], Any], Any]:
     """`count` launches in a CUDA graph: its replay, and the tensor that the last one writes."""
+
+    def launches() -> Any:
+        for _ in range(count):
+            result = launch()
+        return result
+
+    return record_all(launches)
+
+
+def record_all(launches: Callable[[], Any]) -> tuple[Callable[[], Any], Any]:
+    """What `launches` launches, in a CUDA graph: its replay, and what it gave back."""
     import torch
 
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
@@ -253,8 +264,7 @@ def record(launch: Callable[[], Any], count: int) -> tuple[Callable[[], Any], An
     with torch.cuda.stream(stream):
         graph.capture_begin(capture_error_mode="thread_local")
         try:
-            for _ in range(count):
-                result = launch()
+            result = launches()
         finally:
             graph.capture_end()
     torch.cuda.synchronize()

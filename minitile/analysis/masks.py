@@ -2,6 +2,7 @@
 
     %in = cmp %j, %N {lt}          facts: 8 divides N
         run(%in, 0, 8)             8: of elements 8*k … 8*k + 7 either all are in, or none
+        steps(%j, 0, 8)            8: each such run is 8 neighbours, from a multiple of 8 on
         claims(%in)                N - j - 1 >= 0
 
 Both come from one description: an integer tile is a polynomial over the tile's own coordinates (`coordinate`) and
@@ -79,6 +80,26 @@ class Masks:
         while limit > found and not self._is_alike(v, dim, limit):
             limit //= 2
         return max(limit, found)
+
+    def steps(self, index: Value, dim: int, limit: int) -> int:
+        """The most neighbours along a dimension that are numbers one after the other in each aligned run of so many,
+        the first a multiple of that: a power of two, at most `limit`, which is one, too."""
+        op = index.op
+        if limit == 1 or not isinstance(index.type, TileType):
+            return 1
+        if isinstance(op, tile.Expand):
+            return 1 if op.dim == dim else self.steps(op.a, dim - (op.dim < dim), limit)
+        if isinstance(op, tile.Permute):
+            return self.steps(op.a, op.order[dim], limit)
+        if isinstance(op, tile.ConvertLayout):
+            return self.steps(op.a, dim, limit)
+        if isinstance(op, (arith.FloorMod, arith.And)) and (divisor := divisor_of(op)) is not None:
+            return math.gcd(self.steps(op.a, dim, limit), divisor)
+        where = tuple(range(len(index.shape)))
+        found = self._along(self.expression(index, where, index), index, dim)
+        if found is None or found[0] != 1:
+            return 1
+        return math.gcd(limit, self.facts.multiple(found[1]))
 
     def _is_alike(self, v: Value, dim: int, width: int) -> bool:
         """Whether what an operation makes of numbers that go up by steps is the same all over runs of `width`."""

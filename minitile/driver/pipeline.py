@@ -57,13 +57,16 @@ from minitile.transforms.sync.thread_barriers import thread_barriers
 from minitile.transforms.sync.warp_barriers import warp_barriers
 from minitile.transforms.tile.chunk_epilogue import chunk_epilogue
 from minitile.transforms.tile.detect_multibuffers import detect_multibuffers
+from minitile.transforms.tile.enough_threads import enough_threads
 from minitile.transforms.tile.expand_reducers import expand_reducers
 from minitile.transforms.tile.hoist_loads import hoist_loads
 from minitile.transforms.tile.interleave_accesses import interleave_accesses
 from minitile.transforms.tile.join_accesses import join_accesses
+from minitile.transforms.tile.keep_in_registers import keep_in_registers
 from minitile.transforms.tile.mem2reg import mem2reg
 from minitile.transforms.tile.peel_remainder import peel_remainder
 from minitile.transforms.tile.tile_vectorize import tile_vectorize
+from minitile.transforms.tile.unroll_loads import unroll_loads
 from minitile.transforms.tile.unroll_local_arrays import unroll_local_arrays
 from minitile.transforms.warp_specialize.partition_warpgroups import partition_warpgroups
 from minitile.transforms.warp_specialize.tma_multistage import tma_multistage
@@ -83,6 +86,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     # While an access still stands under its condition.
     ("check_bounds", check_bounds),
     ("unroll_local_arrays", unroll_local_arrays),
+    ("keep_in_registers", keep_in_registers),
     ("expand_reducers", expand_reducers),
     ("tile_vectorize", tile_vectorize),
     ("mem2reg", mem2reg),
@@ -107,6 +111,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("infer_layouts", infer_layouts),
     ("join_accesses", join_accesses),
     ("peel_remainder", peel_remainder),
+    ("unroll_loads", unroll_loads),
 ]
 
 THREAD_PASSES: list[tuple[str, Pass]] = [
@@ -156,6 +161,7 @@ OPTIONAL = frozenset(
         "lower_manual_wgmma",
         "sink_bulk_store_waits",
         "licm",
+        "keep_in_registers",
         "tma_multistage",
         "prefetch_fragments",
         "software_pipeline",
@@ -164,6 +170,7 @@ OPTIONAL = frozenset(
         "chunk_epilogue",
         "unroll",
         "unroll_local_arrays",
+        "unroll_loads",
         "join_accesses",
         "peel_remainder",
         "pack_scalars",
@@ -231,6 +238,7 @@ def compile_ir(
     context, backend = make_context(target), backend_of(target)
     more = backend.passes(target)
     launch = control.find_launch(kernel)
+    enough_threads(kernel, launch, target, context.notes)
     check_threads(launch, target)
     check_sizes(launch, target)
     grid = launch_grid(kernel, launch)

@@ -78,6 +78,8 @@ def get_thread_extent(dim: int = 0) -> int:
     trace = tile_scope("T.get_thread_extent")
     if constant_int(dim, "dim") not in (0, 1, 2):
         raise trace.error(f"T.get_thread_extent({dim}): dimensions are 0, 1, 2")
+    if trace.attrs.get("wishes"):
+        trace.attrs["counts_threads"] = True
     return trace.block[dim]
 
 

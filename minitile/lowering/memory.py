@@ -23,7 +23,7 @@ from minitile.analysis.strides import row_alignment, strides_of, tile_alignment
 from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import arith, control, thread, tile
-from minitile.ir.types import ScalarType, TensorType, TileType, i32, i64
+from minitile.ir.types import ALIGNMENT, ScalarType, TensorType, TileType, i32, i64
 from minitile.layout import Layout
 from minitile.layout.access import thread_bits, vector_runs
 from minitile.layout.shared import SharedLayout, add_maybe_bits, bits_of_multiple
@@ -449,7 +449,8 @@ def _same_in_all_threads(low: Lowering, op: tile.Store) -> bool:
 
 
 def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writes: bool) -> Plan:
-    """Indices that are tiles: every register has an address of its own."""
+    """Indices that are tiles: every register has an address of its own, or every run of neighbours that are so in
+    memory, too."""
     b, mem = low.b, op.mem
     some = next(v for v in op.indices if isinstance(v.type, TileType))
     layout = layout_of(subject if subject is not None and isinstance(subject.type, TileType) else some)
@@ -503,12 +504,48 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
             address = b.value(arith.Add(address, b.mul(low.get(slot), shared.stage_bytes)))
     else:
         raise LanguageError("an array of T.alloc_local is indexed by scalars only", op.loc)
-    every = tuple(range(count))
-    address = low.pick(address, (0,) * count) if thread.count_of(address.type) == 1 else address
+    width, along = _gathered_run(low, op, layout) if space == "global" else (1, 0)
+    runs = [run for run, _ in vector_runs(layout, width, along)] if width > 1 else [(n,) for n in range(count)]
+    begin = tuple(run[0] for run in runs)
+    every = tuple(range(len(runs)))
+    alone = thread.count_of(address.type) == 1
+    address = low.pick(address, (0,) * len(runs) if alone else begin)
     guards = Guards(None, ())
     if guard is not None:
-        guards = Guards(guard, every if thread.count_of(guard.type) == count else (0,) * count)
-    return Plan(space, 1, every, Addresses(address, every, (0,) * count), guards)
+        guards = Guards(guard, begin if thread.count_of(guard.type) == count else (0,) * len(runs))
+    order = tuple(n for run in runs for n in run)
+    return Plan(space, width, order, Addresses(address, every, (0,) * len(runs)), guards)
+
+
+def _gathered_run(low: Lowering, op: MemoryOp, layout: Layout) -> tuple[int, int]:
+    """How many elements one access of a tensor takes where indices are tiles, and the tile's dimension that they are
+    along: neighbours in the tile for which the last index goes up by one from a multiple of so many, and all else is
+    the same."""
+    mem, facts = op.mem, low.facts
+    fast = contiguous_dim(mem)
+    if fast is None or isinstance(op, tile.AtomicRmw) or mem.dtype.kind == "bool":
+        return 1, 0
+    most = math.gcd(ALIGNMENT // mem.dtype.bytes, row_alignment(facts, mem), facts.multiple(facts.size(mem, fast)))
+    found = 1, 0
+    for dim in range(layout.rank):
+        width = math.gcd(most, layout.register_run(dim), layout.shape[dim])
+        for d, (index, along) in enumerate(zip(op.indices, op.dims, strict=True)):
+            width = _run_of_index(low, index, along, dim, width, d == fast)
+        if op.mask is not None:
+            width = low.masks.run(op.mask, dim, width)
+        found = max(found, (width, dim))
+    return found
+
+
+def _run_of_index(low: Lowering, index: Value, along: int | None, dim: int, width: int, fast: bool) -> int:
+    """Of runs of so many along a tile's dimension, how long they are for one index: neighbours in the fast one, the
+    same in others."""
+    tiles = isinstance(index.type, TileType)
+    if not fast:
+        return 1 if along == dim else low.masks.run(index, dim, width) if tiles else width
+    if along is None:
+        return low.masks.steps(index, dim, width) if tiles else 1
+    return 1 if tiles or along != dim else math.gcd(width, low.facts.multiple(low.facts.affine(index)))
 
 
 def emit_load(low: Lowering, p: Plan, mem: Value, slot: Value | None, count: int, evict: str = "") -> Value:

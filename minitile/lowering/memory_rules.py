@@ -23,6 +23,7 @@ from minitile.lowering.memory import (
     plan,
 )
 from minitile.lowering.rotated import load_between, load_rotated, rotated_iota, store_rotated
+from minitile.lowering.runs import atomic_bytes
 
 MOST_ROWS = 16  # of a tensor that a thread copies together: the address of each takes two registers
 
@@ -61,8 +62,8 @@ def _spread(low: Lowering, value: Value, p: Plan) -> Value:
 
 def _atomic(low: Lowering, op: tile.AtomicRmw) -> tuple[Value, ...]:
     subject = op.value if isinstance(op.value.type, TileType) else None
-    p = plan(low, op, subject, writes=True, max_width=op.mem.dtype.bytes)
     returns = bool(op.results) and op.result in low.used
+    p = plan(low, op, subject, writes=True, max_width=_atomic_bytes(low, op, returns))
     value = _spread(low, low.get(op.value), p)
     new = low.b.emit(
         thread.AtomicMem(
@@ -74,7 +75,7 @@ def _atomic(low: Lowering, op: tile.AtomicRmw) -> tuple[Value, ...]:
             predicate=p.guards.value,
             space=p.space,
             kind=op.kind,
-            width=1,
+            width=p.width,
             address_of=p.addresses.index,
             offsets=p.addresses.offsets,
             predicate_of=p.guards.index,
@@ -87,6 +88,13 @@ def _atomic(low: Lowering, op: tile.AtomicRmw) -> tuple[Value, ...]:
     for n, register in enumerate(p.order):
         back[register] = n
     return (low.pick(new.result, back),)
+
+
+def _atomic_bytes(low: Lowering, op: tile.AtomicRmw, returns: bool) -> int:
+    """The most bytes of one access: neighbours are added by one instruction, where there is one."""
+    if returns or op.kind != "add" or op.mask is not None:
+        return op.mem.dtype.bytes
+    return atomic_bytes(low.target, op.mem.dtype, isinstance(op.mem.type, TensorType))
 
 
 def _copy(low: Lowering, op: tile.Copy) -> None:

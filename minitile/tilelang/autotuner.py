@@ -48,7 +48,8 @@ class AutotuneResult:
 
 
 class Autotuned:
-    """A JIT function that is tuned: calls that leave out a parameter of the configurations get the best one."""
+    """A JIT function that is tuned: calls that name no parameter of the configurations get the best one. As in
+    TileLang, one that names some gets the defaults of the others."""
 
     def __init__(self, jit: JIT, configs: Configs, how: Mapping[str, Any]) -> None:
         self.jit, self.configs, self.how = jit, configs, how
@@ -79,7 +80,7 @@ class Autotuned:
     def _tuned(self, call: Call, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         configs = _listed(self.configs, args, named)
         passed = {**dict(zip(inspect.signature(self.jit.function).parameters, args, strict=False)), **named}
-        if not configs or all(n in passed for n in configs[0]):
+        if not configs or self._chosen(configs[0], passed):
             return call(args, named)
         key = self.jit._key("tuned", {str(i): _told(a) for i, a in enumerate((*args, *named.items()))})
         if key not in self._best:
@@ -89,6 +90,13 @@ class Autotuned:
         if isinstance(result, JITKernel) and result.config is None:
             result.config = best
         return result
+
+    def _chosen(self, config: Mapping[str, Any], passed: Mapping[str, Any]) -> bool:
+        """Whether a call says itself what is tuned: one parameter of it suffices, where the others have defaults."""
+        own = inspect.signature(self.jit.function).parameters
+        there = [n in passed for n in config]
+        left = [own[n] for n in config if n not in passed and n in own]
+        return all(there) or (any(there) and all(p.default not in (inspect.Parameter.empty, None) for p in left))
 
     def _find(
         self, call: Call, configs: list[dict[str, Any]], args: Sequence[Any], named: Mapping[str, Any]

@@ -131,7 +131,7 @@ def _stand_ins() -> Callable[[str], ModuleType | None]:
 def in_place(stand_ins: bool = False) -> Iterator[None]:
     """While this is active, programs that import tilelang get this package; stand_ins: and others stand-ins."""
     finder = _Finder(_stand_ins() if stand_ins else None)
-    replaced = ("tilelang", *(("torch", "einops", "triton", "tvm") if stand_ins else ()))
+    replaced = ("tilelang", "tvm", *(("torch", "einops", "triton") if stand_ins else ()))
     before = {n: sys.modules.pop(n) for n in [*sys.modules] if n.split(".")[0] in replaced}
     sys.meta_path.insert(0, finder)
     known = {*sys.modules}

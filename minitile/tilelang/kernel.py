@@ -14,7 +14,7 @@ from minitile.ir.diagnostics import MinitileError, ResourceError
 from minitile.language.tracing.loops import MOST_STAGES
 from minitile.language.tracing.signature import Parameter, Signature
 from minitile.target import parse_target
-from minitile.tilelang.language.names import STAGES
+from minitile.tilelang.language.names import MORE_STAGES, STAGES
 from minitile.tilelang.mode import MODE
 from minitile.tilelang.pass_config import Options
 from minitile.tilelang.prim_func import PrimFunc
@@ -48,6 +48,7 @@ class JITKernel:
         self.latency: float | None = None
         self.ref_latency: float | None = None
         self.most_stages = MOST_STAGES
+        self.more_stages = 0
         self.__name__ = self.function.__name__
         self._compiled: dict[str, list[CompiledKernel]] = {}
         if MODE.compile_only:
@@ -58,7 +59,8 @@ class JITKernel:
 
     def _kernel(self, launch: int) -> Kernel:
         most = Parameter(STAGES, "self", None, None, self.most_stages)
-        signature = Signature((*self.signature.parameters, most))
+        more = Parameter(MORE_STAGES, "self", None, None, self.more_stages)
+        signature = Signature((*self.signature.parameters, most, more))
         return Kernel(self.function, signature, self.options.target, self.options.passes, launch)
 
     def _fitting(self, run: Callable[[], Any]) -> Any:
@@ -70,7 +72,10 @@ class JITKernel:
             except ResourceError as error:
                 if "shared memory" not in error.message or self.most_stages == 1:
                     raise
-                self.most_stages = 2 if self.most_stages > 2 else 1
+                if self.more_stages:
+                    self.more_stages = 0
+                else:
+                    self.most_stages = 2 if self.most_stages > 2 else 1
                 self.__dict__.pop("kernels", None)
 
     @cached_property

@@ -3,7 +3,8 @@ order they run, `manager.py` runs them. What they ask of the IR stands in miniti
 pass is a part of one:
 
     canonicalize        count_masked (for minitile.driver.masked)
-    tile                fragment_indices: the names that fragments have in traced programs
+    tile                enough_threads, before all passes; fragment_indices: the names that fragments have in
+                        traced programs
     pipeline            ahead, register_pipeline; for a loop with its own schedule: schedule; for asynchronous
                         gemms: async_gemms, accumulators; for CDNA's schedules: mfma_loop
     warp_specialize     producer_partition (who copies what, through which pipeline), multicast, ping_pong;

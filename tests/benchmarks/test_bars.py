@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from types import SimpleNamespace
@@ -67,3 +68,29 @@ def test_rows_of_the_memory_suite_have_cells():
 
     assert all(row.cells for row in memory.ROWS)
     assert len({row.name for row in memory.ROWS}) == len(memory.ROWS)
+
+
+def test_a_row_has_its_own_least(bars):
+    known = {"a": {"copy": [1.6, 0.0]}, "b": {"copy": [0.96, 0.0]}, "c": {"copy": [0.94, 0.0]}}
+    own = dataclasses.replace(row(bars, "a", "b", bar=1.15), least=0.95)
+    assert bars.judge(own, known).word == "pass"
+    assert bars.judge(row(bars, "a", "b", bar=1.15), known).word == "FAIL"
+    assert bars.judge(dataclasses.replace(own, cells=(("a", "copy"), ("c", "copy"))), known).word == "FAIL"
+
+
+def test_a_suite_knows_what_comes_and_may_have_no_time(bars, tmp_path):
+    told = []
+
+    def measure(case, against):
+        if case == "late":
+            raise TimeoutError("no time left")
+        return {other: [1.0, 0.0] for other in against}
+
+    suite = SimpleNamespace(
+        place=lambda: "gpu", measure=measure, ahead=lambda cases, seconds: told.append((cases, seconds))
+    )
+    state = bars.State(str(tmp_path / "bars.json"))
+    for _ in range(2):
+        bars.run(suite, [row(bars, "a", "late")], state, 10.0, again=False)
+    assert told == [(["a", "late"], 10.0), (["late"], 10.0)]
+    assert "late" not in state.of("gpu")

@@ -92,7 +92,6 @@ LACKS: dict[str, str] = {
     "gemm_tcgen05/gemm_tcgen5mma_ws_persistent.py": TENSOR_MEMORY,
     "grouped_gemm/example_grouped_gemm_fwd_ptr.py": "T.ptr: tensors of addresses",
     "rand/rand_uint.py": "blocks of fewer than 32 threads",
-    "warp_specialize/example_warp_specialize_flashmla.py": "shared memory: 16 kB too much, for exchanges of layouts",
 }
 
 

@@ -157,3 +157,55 @@ def row_sums(X, over=8):
         if tk == 0:
             S[bx * 4 + tn] = whole[1]
     return S
+
+
+@tilelang.jit(out_idx=[1, 2])
+def heavy(kind, rows=64):
+    """Fragments of 256 registers for each of 64 threads, and what counts threads, or not."""
+
+    @T.prim_func
+    def main(X: T.Tensor((rows, 128), T.float32), Y: T.Tensor((rows, 128), T.float32), N: T.Tensor((1,), T.int32)):
+        with T.Kernel(1, threads=64) as bx:
+            a = T.alloc_fragment((64, 128), T.float32)
+            b = T.alloc_fragment((64, 128), T.float32)
+            T.copy(X[bx * 64, 0], a)
+            for i, j in T.Parallel(64, 128):
+                b[i, j] = a[i, j] * 2
+            if kind == "index":
+                N[0] = T.get_thread_extent(0)
+            elif kind == "atomic":
+                T.atomic_add(N[0], 1)
+            elif kind == "tile atomic":
+                for _ in T.Parallel(3):
+                    T.atomic_add(N[0], 1)
+            else:
+                N[0] = 3
+            for i, j in T.Parallel(64, 128):
+                b[i, j] += a[i, j]
+            T.copy(b, Y[bx * 64, 0])
+
+    return main
+
+
+@tilelang.jit
+def in_pieces(X, how, threads=64):
+    """Staged in shared memory that each thread reads where it has written: or not, by `how`."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(M, threads=threads) as bx:
+        s = T.alloc_shared((1, 128), T.float32)
+        squares = T.alloc_fragment((1, 128), T.float32)
+        total = T.alloc_fragment((1,), T.float32)
+        T.clear(squares)
+        for k in T.Pipelined(T.ceildiv(N, 128), num_stages=2 if how == "pipelined" else 0):
+            T.copy(X[bx, k * 128], s)
+            for i, j in T.Parallel(1, 128):
+                squares[i, j] += s[i, 127 - j if how == "reversed" else j] * s[i, j]
+        T.reduce_sum(squares, total, dim=1)
+        for k in T.serial(T.ceildiv(N, 128)):
+            T.copy(X[bx, k * 128], s)
+            for i, j in T.Parallel(1, 128):
+                s[i, j] *= total[i]
+            T.copy(s, Y[bx, k * 128])
+    return Y

@@ -332,7 +332,9 @@ def atomic(low: Lowering, op: tile.AtomicRmw) -> bool:
 
 def stage(low: Lowering, op: tile.Store | tile.AtomicRmw, kind: str | None, evict: str = "") -> bool:
     """A fragment of the consumers to a tensor, through shared memory. False where that cannot be, or is of no use."""
-    if low.meeting[1] is None or not isinstance(op.mem.type, TensorType) or not isinstance(op.value.type, TileType):
+    if low.meeting[1] is None and (kind is None or low.threads % WARPGROUP):
+        return False
+    if not isinstance(op.mem.type, TensorType) or not isinstance(op.value.type, TileType):
         return False
     if not set(range(len(op.value.shape))) <= set(op.dims):  # elements share places
         return False

@@ -44,6 +44,7 @@ min = _of_sizes(T.min)
 parallel = Parallel = _without(loops.Parallel, "prefer_async", "loop_layout", "annotations")
 Serial = T.serial
 STAGES = "most_stages__"  # the compile-time parameter that says how many stages there may be
+MORE_STAGES = "more_stages__"  # and how many more than the program says
 
 
 @wraps(T.Pipelined)
@@ -51,8 +52,9 @@ def Pipelined(start: Any, stop: Any = None, num_stages: Any = 0, *args: Any, **n
     """`T.Pipelined`; with fewer stages where the kernel is compiled for that."""
     most = current().constants.get(STAGES, loops.MOST_STAGES)
     named.pop("annotations", None)
-    fewer = args or named or not isinstance(num_stages, int)  # a schedule of the program's own has its stages
-    return T.Pipelined(start, stop, num_stages if fewer else builtins.min(num_stages, most), *args, **named)
+    if not args and not named and isinstance(num_stages, int) and num_stages >= 1:  # no schedule of the program's own
+        num_stages = builtins.min(num_stages + current().constants.get(MORE_STAGES, 0), most)
+    return T.Pipelined(start, stop, num_stages, *args, **named)
 
 
 unroll = _without(T.unroll, "annotations", "explicit", "unroll_factor")
@@ -65,10 +67,12 @@ atomic_add = _without(T.atomic_add, "use_tma")
 
 
 def Kernel(*grid: Any, threads: Any = None, cluster_dims: Any = None, **named: Any) -> Any:
-    """`T.Kernel`; cluster_dims is minitile's `cluster`. prelude and is_cpu are ignored."""
+    """`T.Kernel`; cluster_dims is minitile's `cluster`. prelude and is_cpu are ignored. Where a thread's fragments do
+    not fit its registers, the kernel has more threads."""
     more: dict[str, Any] = {n: v for n, v in named.items() if n in ("cluster", "persistent")}
     if cluster_dims is not None:
         more["cluster"] = cluster_dims
+    current().attrs["wishes"] = True
     return T.Kernel(*grid, threads=threads, **more)
 
 

@@ -7,7 +7,9 @@
 
 Where a causal loop is left of the diagonal, or a row of blocks inside its tensor, that saves a comparison and a select
 for each element. The greatest and least values of a tile follow from how it is made of `iota`s and scalars by sums,
-differences and products with constants; other masks stay.
+differences and products with constants; other masks stay. So do those of a gemm's factor in registers: what a branch
+hands on would be one register for all iterations, written while the gemm of the one before may still read it, for which
+ptxas serialises all of them (C7513).
 """
 
 from __future__ import annotations
@@ -25,19 +27,20 @@ _SIDES = {"lt": (False, True), "le": (False, True), "gt": (True, False), "ge": (
 
 def version_masks(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if _block(kernel.body, in_loop=False):
+    factors = {v for op in kernel.walk() if isinstance(op, tile.Gemm) for v in (op.a, op.b)}
+    if _block(kernel.body, factors, in_loop=False):
         remove_dead(kernel.body, set())
 
 
-def _block(block: Block, in_loop: bool) -> bool:
+def _block(block: Block, factors: set[Value], in_loop: bool) -> bool:
     found = False
     old, block.ops = block.ops, []
     b = Builder(block)
     for op in old:
         for region in op.regions:
-            found |= _block(region, in_loop or isinstance(op, control.Loop))
+            found |= _block(region, factors, in_loop or isinstance(op, control.Loop))
         b.loc = op.loc
-        if in_loop and isinstance(op, arith.Select) and _guard(b, op):
+        if in_loop and isinstance(op, arith.Select) and op.result not in factors and _guard(b, op):
             found = True
         else:
             b.emit(op)

@@ -9,6 +9,7 @@ carries. Three levels:
 
 strict  an instruction demands it: the accumulator of a gemm. When two demands meet in one group, the group is cut
         at the last edge that joined them (never at a loop-carried one first), and a conversion stands there.
+        A factor of a gemm that is computed, or comes from shared memory, has the layout that the instruction reads.
 common  along uses between groups: a reduction's result has the quotient of its operand's layout, an expanded row
         vector likewise, a permuted tile the permuted layout.
 free    what is left takes the layout that suits its memory accesses: coalesced, as wide as alignment proves, rows
@@ -124,6 +125,7 @@ class _Inference:
         self.equal: list[Same] = []
         self.anchors: list[tuple[Value, Layout]] = []
         self.anchored: set[Value] = set()
+        self.factors: list[tuple[Value, Layout]] = []  # of gemms, in registers: as instructions want them
         self.quotients: list[Quotient] = []
         self.permutes: list[Permuted] = []
         self.interleaved: list[Interleaved] = []
@@ -178,6 +180,9 @@ class _Inference:
             plan = self.rules.gemm_plan(op, self.threads_at(op))
             self.anchors.append((op.results[0], plan.c))
             self.anchored.add(op.results[0])
+            for factor, read, turned in ((op.a, plan.a, op.transpose_a), (op.b, plan.b, op.transpose_b)):
+                if is_tile(factor):
+                    self.factors.append((factor, read.permute_dims((1, 0)) if turned else read))
             for value, layout in ((op.a_scale, plan.a_scale), (op.b_scale, plan.b_scale)):
                 if value is not None and layout is not None and value not in self.anchored:
                     self.anchors.append((value, layout))
@@ -210,6 +215,11 @@ class _Inference:
         for same in (*self.firm, *self.equal):
             self._join(same)
         self._propagate(None)
+        for value, layout in self.factors:
+            group = self.group_of[value]
+            if group.layout is None and not self._in_tensors(group):
+                group.layout = layout
+                self._propagate(group)
         pending = {id(g): g for g in self.group_of.values() if g.layout is None}
         for group in sorted(pending.values(), key=lambda g: (-len(g.members[0].shape), -math.prod(g.members[0].shape))):
             if group.layout is None:
@@ -350,6 +360,11 @@ class _Inference:
             if min(vec, second) > 1 and vec * second * threads <= math.prod(shape):
                 return (order[0], dim, *(d for d in order[1:] if d != dim)), second
         return None
+
+    def _in_tensors(self, group: _Group) -> bool:
+        """Whether what has this group's elements is loaded from tensors or stored there."""
+        values = (value for g, _ in self._same_elements(group) for value in g.members)
+        return any(isinstance(op.mem.type, TensorType) for value in values for _, _, op in self.uses.get(value, ()))
 
     def _same_elements(self, group: _Group) -> list[tuple[_Group, dict[int, int]]]:
         """The groups whose tiles are this one's but for dimensions of size 1 and their order, itself first: their

@@ -18,7 +18,7 @@ as they can be:
   is awaited;
 * before an operation that writes to shared memory which the gemm still reads;
 * before an operation that overwrites registers which the gemm still reads, be it the one of the iteration before:
-  those of a carried operand, when its next value is made;
+  those of a carried operand, when its next value is made; those that a branch hands on, when what it hands on is;
 * before ordinary instructions that touch an accumulator, be it another gemm's: ptxas would serialise all gemms
   (`accumulators.py` knows which tiles share its registers, across loops and branches, and what writes them);
 * before a slot of a ring is received that the producer cannot fill because of the slot that it holds;
@@ -262,7 +262,9 @@ class _Walk:
         if any(a.writes and a.mem in flight.reads for inner in op.walk() for a in inner.accesses()):
             return True
         operand = flight.operand
-        return operand is not None and (operand in op.results or self.next_of.get(operand) in op.results)
+        if operand is None:
+            return False
+        return self.next_of.get(operand) in op.results or any(v in op.results for v in _of_branches(operand))
 
     def only_yielded(self, flight: _Flight, end: Op | None) -> bool:
         if self.loop is None or end is None or self.uses[flight.awaited] != 1 or flight.awaited not in end.operands:
@@ -333,6 +335,15 @@ class _Walk:
     def let_go(self, flight: _Flight) -> None:
         for slot in flight.slots:
             _release(self.b, slot)
+
+
+def _of_branches(value: Value) -> list[Value]:
+    """The value and, where a branch hands it on, what its sides make it of: all that may be in its registers."""
+    found = [value]
+    for v in found:
+        if isinstance(v.op, control.If):
+            found += [region.yielded[v.index] for region in v.op.regions]
+    return found
 
 
 def _release(b: Builder, slot: _Slot) -> None:

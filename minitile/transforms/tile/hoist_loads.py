@@ -13,10 +13,11 @@
 Within a block a load goes to the front of the pure operations before it, with what it needs of them; what exchanges
 data between threads (a reduction) or is loaded itself it does not need. A loop's loads go a turn ahead, where nothing
 in the loop writes to memory or synchronises and their places depend on the loop's number alone; beside copies to shared
-memory, and the waits and barriers for these, loads of tensors that the kernel does not write. (Loops that multiply
-tiles keep theirs: their registers are counted.) What waits takes registers: HOISTED and AHEAD are the most, of 4 bytes
-in each thread. More would cost blocks that run beside, which load as well; within a block it may not cost the second
-one: what waits shares half a multiprocessor's registers with the largest tile.
+memory, and the waits and barriers for these, loads of tensors that the kernel does not write; in programs of
+minitile.tilelang (`wishes`) also beside stores to tensors. Loops that multiply tiles keep theirs, since their registers
+are counted: all but GATHERED of what such a program gathers. What waits takes registers: HOISTED and AHEAD are the
+most, of 4 bytes in each thread. More would cost blocks that run beside, which load as well; within a block it may not
+cost the second one: what waits shares half a multiprocessor's registers with the largest tile.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ from minitile.analysis.register_budget import TILE_ROOM, equal_share
 from minitile.analysis.variables import is_shared
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, tile
+from minitile.ir.ops import control, roles, tile
 from minitile.ir.rewrite import clone, made_by, rewrite_loops
 from minitile.ir.types import TensorType, TileType
 from minitile.transforms.manager import PassContext
 
 HOISTED = 16
 AHEAD = 16
+GATHERED = 8
 
 
 def hoist_loads(kernel: Kernel, context: PassContext) -> None:
@@ -45,7 +47,8 @@ def hoist_loads(kernel: Kernel, context: PassContext) -> None:
     largest = max((_registers(v, threads) for v in tiles), default=0)
     room = min(HOISTED, equal_share(2 * threads) - TILE_ROOM - largest)
     written = {a.mem for op in kernel.walk() for a in op.accesses() if a.writes}
-    rewrite_loops(kernel.body, lambda loop, before: _a_turn_ahead(loop, before, threads, written))
+    stores = bool(kernel.attrs.get("wishes"))
+    rewrite_loops(kernel.body, lambda loop, before: _a_turn_ahead(loop, before, threads, written, stores))
     _hoist(kernel.body, threads, room)
 
 
@@ -62,14 +65,24 @@ def _only_reads(op: Op) -> bool:
     return bool(accesses) and not op.syncs() and not any(a.writes for a in accesses)
 
 
-def _is_quiet(op: Op) -> bool:
+def _is_quiet(op: Op, stores: bool) -> bool:
     """Whether a load of what the kernel does not write may pass an operation: it reads, copies, or waits for copies,
-    and does not wait for what others do."""
+    and does not wait for what others do. stores: it may write to tensors."""
     if isinstance(op, tile.Wait | tile.Join | tile.NoToken | tile.SyncThreads | tile.AsyncCopy):
         return True
     if type(op) in (tile.Copy, tile.Store):
-        return not any(a.writes and not (a.mem is not None and is_shared(a.mem)) for a in op.accesses())
+        return stores or not any(a.writes and not (a.mem is not None and is_shared(a.mem)) for a in op.accesses())
     return _only_reads(op)
+
+
+def _is_pipelines(op: Op) -> bool:
+    """Whether an operation belongs to products, or to the pipelines of what they multiply."""
+    return isinstance(op, tile.Gemm | roles.Await) or op.mnemonic in ("async_gemm", "consumer_wait", "consumer_release")
+
+
+def _gathers(op: Op) -> bool:
+    """Whether an operation loads a matrix from places of its elements' own, as no instruction copies it."""
+    return isinstance(op, tile.Load) and len(op.shape) == 2 and any(isinstance(v.type, TileType) for v in op.indices)
 
 
 def _registers(value: Value, threads: int) -> int:
@@ -111,15 +124,18 @@ def _loads_first(ops: list[Op], threads: int, room: int) -> list[Op]:
 # Around a loop ------------------------------------------------------------------------------------------------------
 
 
-def _a_turn_ahead(loop: control.For, before: Block, threads: int, written: set[Value | None]) -> None:
+def _a_turn_ahead(loop: control.For, before: Block, threads: int, written: set[Value | None], stores: bool) -> None:
     body = loop.body
-    if loop.kind != "serial" or not all(map(_is_quiet, body.walk())):
+    multiplies = any("gemm" in op.mnemonic for op in body.walk())
+    if loop.kind != "serial" or not all(_is_quiet(op, stores) or (stores and _is_pipelines(op)) for op in body.walk()):
         return
     reads = all(map(_only_reads, body.walk()))
-    if not reads and any("gemm" in op.mnemonic for op in body.walk()):
+    if not reads and multiplies and not stores:
         return
-    room, rows, inside = AHEAD, list[tuple[Op, list[Op]]](), {*body.ops}
+    room, rows, inside = GATHERED if multiplies else AHEAD, list[tuple[Op, list[Op]]](), {*body.ops}
     for op in body.ops:
+        if multiplies and not _gathers(op):
+            continue
         needed = made_by(op, inside) if _is_row(op) else None
         used = {v for one in (*(needed or ()), op) for v in one.operands}
         if needed is None or loop.iv not in used or not used.isdisjoint(loop.carried):

@@ -114,7 +114,7 @@ def find_rings(
         if not (type(op) is tile.Copy and isinstance(op.src.type, TensorType) and is_shared(op.dst)):
             continue
         loop = places.pipelined(op)
-        stages = loop.stages if loop is not None and loop is places.around(op) else 1
+        stages = loop.stages if loop is not None else 1
         try:
             check_tma(op, facts)
             first, last = _uses(op, places, written, late=stages == 1)

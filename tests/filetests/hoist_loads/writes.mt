@@ -1,4 +1,4 @@
-// What a loop writes may be what its next turn loads.
+// Beside stores to tensors loads stay where they are, in kernels that are not TileLang's.
 // pass: hoist_loads
 // target: sm_80
 tile kernel @writes(%X: tensor<MxNxf32>, %Y: tensor<MxNxf32>) dims(M = %M: i32, N = %N: i32) facts {N = 8} attrs {threads = 128} {

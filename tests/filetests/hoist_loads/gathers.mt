@@ -1,0 +1,58 @@
+// Of a loop that multiplies, TileLang's programs have what is gathered a turn ahead.
+// pass: hoist_loads
+// target: sm_80
+tile kernel @gathers(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 128, wishes = true} {
+  launch 1, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
+    %s = alloc {type_ = shared<16x16xf16>} : shared<16x16xf16>
+    %z = splat 0.0 {shape = (16, 16)} : tile<16x16xf32>
+    %r = for 0, 4, 1, [%z] : tile<16x16xf32> (%k: i32, %c: tile<16x16xf32>) {
+      %i = iota {shape = (16, 16), dim = 0} : tile<16x16xi32>
+      %j = iota {shape = (16, 16), dim = 1} : tile<16x16xi32>
+      %at = add %i, %k : tile<16x16xi32>
+      %x = load %X[%at, %j] {shape = (16, 16), dims = (none, none)} : tile<16x16xf16>
+      store %s[0, 0], %x {dims = (0, 1)}
+      %d = gemm %s[0, 0], %s[0, 0], %c : tile<16x16xf32>
+      yield %d
+    }
+    store %Y[0, 0], %r {dims = (0, 1)}
+  }
+}
+
+// ----
+tile kernel @gathers(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 128, wishes = true} {
+  launch 1, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
+    %s = alloc {type_ = shared<16x16xf16>} : shared<16x16xf16>
+    %z = splat 0.0 {shape = (16, 16)} : tile<16x16xf32>
+    %0 = if true : tile<16x16xf16> then {
+      %i = iota {shape = (16, 16), dim = 0} : tile<16x16xi32>
+      %at = add %i, 0 : tile<16x16xi32>
+      %j = iota {shape = (16, 16), dim = 1} : tile<16x16xi32>
+      %x = load %X[%at, %j] {shape = (16, 16), dims = (none, none)} : tile<16x16xf16>
+      yield %x
+    } orelse {
+      %1 = splat 0.0:f16 {shape = (16, 16)} : tile<16x16xf16>
+      yield %1
+    }
+    %r, %2 = for 0, 4, 1, [%z, %0] : tile<16x16xf32>, tile<16x16xf16> (%k: i32, %c: tile<16x16xf32>, %x_1: tile<16x16xf16>) {
+      %3 = add %k, 1 : i32
+      %4 = cmp %3, 4 {predicate = "lt"} : bool
+      %5 = if %4 : tile<16x16xf16> then {
+        %i_1 = iota {shape = (16, 16), dim = 0} : tile<16x16xi32>
+        %at_1 = add %i_1, %3 : tile<16x16xi32>
+        %j_1 = iota {shape = (16, 16), dim = 1} : tile<16x16xi32>
+        %x_2 = load %X[%at_1, %j_1] {shape = (16, 16), dims = (none, none)} : tile<16x16xf16>
+        yield %x_2
+      } orelse {
+        %6 = splat 0.0:f16 {shape = (16, 16)} : tile<16x16xf16>
+        yield %6
+      }
+      %i_2 = iota {shape = (16, 16), dim = 0} : tile<16x16xi32>
+      %j_2 = iota {shape = (16, 16), dim = 1} : tile<16x16xi32>
+      %at_2 = add %i_2, %k : tile<16x16xi32>
+      store %s[0, 0], %x_1 {dims = (0, 1)}
+      %d = gemm %s[0, 0], %s[0, 0], %c : tile<16x16xf32>
+      yield %d, %5
+    }
+    store %Y[0, 0], %r {dims = (0, 1)}
+  }
+}

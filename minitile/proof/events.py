@@ -42,7 +42,7 @@ class MBarrier:
 
     last, before: ids of the completion of the phases index-1 and index-2 (of the initialisation at first). fence: id
     of fence.mbarrier_init. expects: (id, bytes) of expect_tx not yet drawn by copies. released: what the arrivals of
-    this phase know; done: the same of the phase before. waits: (id, phase) of waits that passed.
+    this phase know; done: the same of the phase before. waits: (id, phase, pc) of waits that passed.
     """
 
     count: int
@@ -54,7 +54,7 @@ class MBarrier:
     expects: tuple[tuple[int, int], ...] = ()
     released: int = 0
     done: int = 0
-    waits: tuple[tuple[int, int], ...] = ()
+    waits: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

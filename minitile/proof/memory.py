@@ -29,9 +29,12 @@ def access(
     shares: tuple[tuple[int, int], ...],
     barriers: int,
     outside: int,
+    group: bool = False,
+    begun: int = 0,
 ) -> int:
     """Records an access by lanes of a warp, each with its units; gives its id. Refused if anything that conflicts need
-    not be complete. `barriers`: units that hold mbarriers; `outside`: those that are not the block's shared memory."""
+    not be complete. `barriers`: units that hold mbarriers; `outside`: those that are not the block's shared memory.
+    `group`: it is one access of a warpgroup; `begun`: its id if another warp of it has recorded it."""
     units, lanes = 0, 0
     for lane, mine in shares:
         if write and units & mine:
@@ -44,7 +47,7 @@ def access(
         raise Refused(line, "out of bounds of shared memory")
     if not write and units & ~state.written:
         raise Refused(line, "reads bytes that nothing has written")
-    knows, by = warp.knows(lanes), (warp.number, warp.pc)
+    knows, by = warp.knows(lanes), (warp.number // 4 * 4 if group else warp.number, warp.pc)
     own = {event for event, _ in warp.own}
     kept = []
     for each in state.accesses:
@@ -52,6 +55,8 @@ def access(
             _ordered(each, warp, line, knows, own, shares, asynchronous)
         if not _superseded(each, knows, write, asynchronous, units, by, shares):
             kept.append(each)
+    if begun:
+        return begun
     event, fence = state.new(), 0 if asynchronous else state.new()
     state.accesses = [
         *kept,
@@ -105,5 +110,6 @@ def fence(state: State, warp: Warp, lanes: int) -> None:
     for each in state.accesses:
         if each.by[0] == warp.number and not each.asynchronous:
             whose = sum(1 << lane for lane, _ in each.lanes)
-            if not whose & ~lanes and each.fence & ~warp.known and (each.fence, whose) not in warp.own:
+            done = not each.id & ~warp.knows(whose) or any(event == each.id for event, _ in warp.own)
+            if done and not whose & ~lanes and each.fence & ~warp.known and (each.fence, whose) not in warp.own:
                 warp.did(each.fence, whose)

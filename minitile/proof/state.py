@@ -17,7 +17,8 @@ class Warp:
     """`known`: ids that every lane knows. `extra`: what single lanes know besides. `own`: (id, lanes) of which each of
     these lanes knows its own share only. `passed`: waits that not all lanes need have passed. `mask`: active lanes;
     `stack`: (pc, mask) where others join again. `dirty`: registers accessed since the last wgmma.fence, as bits.
-    `bulk`: by lane, ids of stores since the last commit, and of the groups."""
+    `bulk`: by lane, ids of stores since the last commit, and of the groups. `cp_open`, `cp_groups`: the same of cp.async,
+    as (id, lanes)."""
 
     number: int
     pc: int = 0
@@ -34,6 +35,8 @@ class Warp:
     groups: tuple[tuple[Product, ...], ...] = ()
     dirty: int = -1
     bulk: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    cp_open: tuple[tuple[int, int], ...] = ()
+    cp_groups: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     def copy(self) -> Warp:
         new = Warp(*(getattr(self, name) for name in Warp.__slots__))
@@ -96,9 +99,9 @@ bits = _bits
 
 @dataclass(slots=True)
 class State:
-    """`oracle`: for (base of a counter, bound) up to which value base + v < bound holds, and from which it does not
-    (None: not known). `facts`: predicates of the launch. `products`: for each warpgroup, per warp, what the others of
-    it have yet to execute."""
+    """`oracle`: for (base of a counter, bound - base) up to which value the difference is above it, and from which it is
+    not (None: not known). `facts`: predicates of the launch. `products`: for each warpgroup, what some of its warps
+    have yet to execute: (product, id, warps that have)."""
 
     warps: list[Warp]
     mbarriers: dict[int, MBarrier] = field(default_factory=dict)
@@ -106,7 +109,7 @@ class State:
     accesses: list[Access] = field(default_factory=list)
     oracle: dict[Hashable, tuple[int, int | None]] = field(default_factory=dict)
     facts: dict[Any, int] = field(default_factory=dict)
-    products: dict[int, tuple[tuple[Any, ...], ...]] = field(default_factory=dict)
+    products: dict[int, tuple[tuple[Any, int, int], ...]] = field(default_factory=dict)
     ids: int = 0
     written: int = 0
     ended: int = 0

@@ -10,18 +10,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Footprint:
+    """Units of shared memory (memory.Memory), a bit for each; the share of each lane; `clash`: two lanes share a unit.
+    Made once for each content, so compared by identity."""
+
+    units: int
+    lanes: int
+    shares: tuple[tuple[int, int], ...]
+    clash: bool
+    number: int
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`units`: a bit for each unit of shared memory (memory.unit). `lanes`: the share of each lane of a generic access.
-    `by`: warp and pc."""
+    """`foot`: what it covers. `by`: warp and pc."""
 
     id: int
     fence: int
     write: bool
     asynchronous: bool
-    units: int
+    foot: Footprint
     by: tuple[int, int]
-    lanes: tuple[tuple[int, int], ...]
     line: int
 
 
@@ -68,4 +78,4 @@ class NamedBarrier:
     last: int = 0
 
 
-__all__ = ["Access", "MBarrier", "NamedBarrier", "Product", "replace"]
+__all__ = ["Access", "Footprint", "MBarrier", "NamedBarrier", "Product", "replace"]

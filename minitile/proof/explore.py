@@ -289,7 +289,7 @@ class Explorer:
 
     def _rename(self, state: State) -> None:
         """Names events in the order in which a walk through the state meets them; forgets those nothing asks for."""
-        state.accesses.sort(key=lambda each: (each.by, each.line, each.write, each.units, each.lanes))
+        state.accesses.sort(key=lambda each: (each.by, each.line, each.write, each.foot.number))
         names: dict[int, int] = {}
 
         def meet(mask: int) -> None:
@@ -332,6 +332,7 @@ class Explorer:
             warp.own = tuple(sorted((event, lanes) for event, lanes in own if event & ~warp.known))
             warp.open = tuple(replace(each, ids=new(each.ids)) for each in warp.open)
             warp.groups = tuple(tuple(replace(each, ids=new(each.ids)) for each in group) for group in warp.groups)
+            warp.fresh = tuple((kind, new(event)) for kind, event in warp.fresh if new(event))
             warp.cp_open = tuple((new(event), lanes) for event, lanes in warp.cp_open)
             warp.cp_groups = tuple(tuple((new(event), lanes) for event, lanes in group) for group in warp.cp_groups)
             warp.bulk = {
@@ -365,7 +366,15 @@ class Explorer:
         warps = tuple(
             (
                 *(w.pc, w.mask, w.stack, w.known, tuple(w.extra.items()), w.own, w.passed, w.at, w.done, w.open),
-                *(w.groups, w.dirty, tuple(w.bulk.items()), w.cp_open, w.cp_groups, tuple(sorted(w.registers.items()))),
+                *(
+                    w.groups,
+                    w.dirty,
+                    tuple(w.bulk.items()),
+                    w.cp_open,
+                    w.cp_groups,
+                    w.fresh,
+                    tuple(sorted(w.registers.items())),
+                ),
             )
             for w in state.warps
         )

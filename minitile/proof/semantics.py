@@ -10,12 +10,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from minitile.proof import barriers, memory
+from minitile.proof import barriers
 from minitile.proof.descriptors import rows_of_16
 from minitile.proof.events import MBarrier, Product
+from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import BASE, Fork, Question, Registers, Residue
 from minitile.proof.state import ALL, State, Warp, bits
-from minitile.proof.text import ARITHMETIC, Instruction, Launch, Program, Refused, is_wait, registers
+from minitile.proof.text import ARITHMETIC, EVENTS, Instruction, Launch, Program, Refused, is_wait, registers
 from minitile.proof.values import TOP, UNIFORM, symbol
 
 _IDLE = (
@@ -61,7 +62,7 @@ class Machine(Registers):
         self.together = together
         sizes = [_SHARED.fullmatch(each.op) for each in program.code]
         self.unit = min([4, *(int(each[2]) // 8 for each in sizes if each)])
-        self.outside = (-1 << -(-(BASE + program.shared) // self.unit)) | ((1 << BASE // self.unit) - 1)
+        self.memory = Memory(self.unit, BASE, program.shared)
         self.products = self._product_registers()
         for each in program.code:
             if each.op.startswith("mbarrier.try_wait") and not is_wait(program.code, each.pc):
@@ -209,6 +210,9 @@ class Machine(Registers):
         op = each.op
         if each.base != "wgmma":
             self._touch(warp, each)
+        if warp.fresh and each.base in EVENTS and each.base not in ("st", "ld", "stmatrix", "ldmatrix"):
+            if not _CP_ASYNC.fullmatch(op):
+                warp.fresh = ()
         if each.base in ARITHMETIC and not op.startswith("ld.shared"):
             if each.op.startswith(("elect", "shfl")) and (
                 lanes != ALL or each.args[-1] not in ("0xffffffff", "-1", "4294967295")
@@ -239,12 +243,6 @@ class Machine(Registers):
         return True
 
     # -- synchronisation
-
-    def barrier_units(self, state: State) -> int:
-        out = 0
-        for at in state.mbarriers:
-            out |= memory.span(self.unit, at, 8, 0)
-        return out
 
     def mbarrier(self, state: State, warp: Warp, each: Instruction, lanes: int) -> bool:
         op, args, line = each.op, each.args, each.line
@@ -281,13 +279,12 @@ class Machine(Registers):
         at, count = self.one_address(warp, each.args[0], lanes, each.line), self.number(warp, each.args[1], each.line)
         if not 0 < count < 1 << 20:
             raise Refused(each.line, f"an mbarrier of {count} arrivals")
-        shares = ((lanes.bit_length() - 1, memory.span(self.unit, at, 8, each.line)),)
-        units = self.barrier_units(state)
-        if units & shares[0][1]:
+        if any(abs(at - other) < 8 for other in state.mbarriers):
             raise Refused(each.line, "an mbarrier initialised twice")
-        event = memory.access(
-            state, warp, each.line, write=True, asynchronous=False, shares=shares, barriers=units, outside=self.outside
-        )
+        foot = self.memory.of(((lanes.bit_length() - 1, self.memory.span(at, 8, each.line)),))
+        warp.fresh = ()
+        event = self.memory.access(state, warp, each.line, foot, write=True)
+        warp.fresh = ()
         fence = state.accesses.pop().fence
         warp.learn(event, lanes)
         state.mbarriers[at] = MBarrier(count, count, event, event, fence)
@@ -298,7 +295,7 @@ class Machine(Registers):
                 if not state.mbarriers[at].last & ~warp.knows(lanes) and not state.mbarriers[at].index:
                     warp.learn(state.mbarriers[at].fence, lanes)
         elif each.op in ("fence.proxy.async", "fence.proxy.async.shared::cta"):
-            memory.fence(state, warp, lanes)
+            fence(state, warp, lanes)
         elif not each.op.startswith(_IDLE_FENCES):
             raise Refused(each.line, f"not known: {each.op}")
 
@@ -344,24 +341,11 @@ class Machine(Registers):
         else:
             raise Refused(each.line, f"not known: {each.op}")
         value = self.address(warp, each.args[1 if load else 0], lanes & ((1 << sharers) - 1), each.line)
-        shares = tuple((n, memory.span(self.unit, value[n], size, each.line)) for n in bits(lanes) if n < sharers)
-        if (load and sharers < 32) or (each.base.endswith("matrix") and load):
-            # Rows that one lane names are given to all: each lane reads them all.
-            total = 0
-            for _, mine in shares:
-                total |= mine
-            shares = tuple((n, total) for n in range(32))
-        event = memory.access(
-            state,
-            warp,
-            each.line,
-            write=not load,
-            asynchronous=False,
-            shares=shares,
-            barriers=self.barrier_units(state),
-            outside=self.outside,
-        )
-        warp.did(event, sum(1 << n for n, _ in shares))
+        # Rows that one lane names are given to all: each lane reads them all.
+        to_all = each.base == "ldmatrix"
+        foot = self.memory.by_lane(value, size, lanes & ((1 << sharers) - 1), each.line, to_all)
+        event = self.memory.access(state, warp, each.line, foot, write=not load)
+        warp.did(event, foot.lanes)
         for name in each.writes:
             self.put(warp, name, TOP, lanes)
 
@@ -426,18 +410,10 @@ class Machine(Registers):
         """Each of these lanes starts a copy of some bytes; a share of 0 bytes is filled with zeros all the same."""
         size = int(each.args[2])
         value = self.address(warp, each.args[0], lanes, each.line)
-        shares = tuple((n, memory.span(self.unit, value[n], size, each.line)) for n in bits(lanes))
-        event = memory.access(
-            state,
-            warp,
-            each.line,
-            write=True,
-            asynchronous=False,
-            shares=shares,
-            barriers=self.barrier_units(state),
-            outside=self.outside,
-        )
-        warp.cp_open += ((event, lanes),)
+        foot = self.memory.by_lane(value, size, lanes, each.line)
+        event = self.memory.access(state, warp, each.line, foot, write=True, copy=True)
+        if (event, lanes) not in warp.cp_open:
+            warp.cp_open += ((event, lanes),)
 
     @staticmethod
     def _whole(warp: Warp, lanes: int, each: Instruction) -> None:
@@ -450,16 +426,8 @@ class Machine(Registers):
             raise Refused(each.line, "a bulk copy by several lanes")
 
     def _bulk(self, state: State, warp: Warp, each: Instruction, lanes: int, at: int, size: int, *, write: bool) -> int:
-        return memory.access(
-            state,
-            warp,
-            each.line,
-            write=write,
-            asynchronous=True,
-            shares=((lanes.bit_length() - 1, memory.span(self.unit, at, size, each.line, 128)),),
-            barriers=self.barrier_units(state),
-            outside=self.outside,
-        )
+        foot = self.memory.of(((lanes.bit_length() - 1, self.memory.span(at, size, each.line, 128)),))
+        return self.memory.access(state, warp, each.line, foot, write=write, asynchronous=True)
 
     def wgmma(self, state: State, warp: Warp, each: Instruction, lanes: int) -> bool:
         if lanes != ALL:
@@ -515,20 +483,10 @@ class Machine(Registers):
                 raise Refused(line, f"a descriptor that is not known: {word:#x}")
             words.append(word)
             for address in pieces:
-                units |= memory.span(self.unit, address, 16, line)
+                units |= self.memory.span(address, 16, line)
         known = self.begun(state, warp, (warp.pc, *words), line)
-        event = memory.access(
-            state,
-            warp,
-            line,
-            write=False,
-            asynchronous=True,
-            shares=tuple((lane, units if lane == 0 else 0) for lane in range(32)),
-            barriers=self.barrier_units(state),
-            outside=self.outside,
-            group=True,
-            begun=known,
-        )
+        foot = self.memory.of(((0, units),))
+        event = self.memory.access(state, warp, line, foot, write=False, asynchronous=True, begun=known)
         if not known:
             queue = state.products[warp.number // 4]
             state.products[warp.number // 4] = (*queue[:-1], (queue[-1][0], event, queue[-1][2]))

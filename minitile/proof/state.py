@@ -18,7 +18,7 @@ class Warp:
     these lanes knows its own share only. `passed`: waits that not all lanes need have passed. `mask`: active lanes;
     `stack`: (pc, mask) where others join again. `dirty`: registers accessed since the last wgmma.fence, as bits.
     `bulk`: by lane, ids of stores since the last commit, and of the groups. `cp_open`, `cp_groups`: the same of cp.async,
-    as (id, lanes)."""
+    as (id, lanes). `fresh`: accesses, by kind, that later ones of the kind may join."""
 
     number: int
     pc: int = 0
@@ -35,6 +35,7 @@ class Warp:
     groups: tuple[tuple[Product, ...], ...] = ()
     dirty: int = -1
     bulk: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    fresh: tuple[tuple[tuple[bool, bool, int], int], ...] = ()
     cp_open: tuple[tuple[int, int], ...] = ()
     cp_groups: tuple[tuple[tuple[int, int], ...], ...] = ()
 

@@ -188,8 +188,10 @@ class Explorer:
             live = frozenset() if warp.done else self.program.live[warp.pc]
             warp.registers = {r: v for r, v in warp.registers.items() if r in live}
         self._drop_instances(state)
-        for base in self._bases(state):
-            self._shift(state, base)
+        for depth in range(1 + max((len(each) for each in self.machine.around), default=0)):
+            for base in self._bases(state):
+                if len(base[1]) == depth:
+                    self._shift(state, base)
         self._rename(state)
         return self._key(state)
 

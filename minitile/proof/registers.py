@@ -45,6 +45,7 @@ from minitile.proof.values import (
 
 BASE = 5 * 1024  # where shared memory begins: one address that stands for all with the declared alignment
 FAR = -(1 << 40)  # below all that is asked
+WORTHWHILE = 32  # smaller divisors of parameters are not made use of
 CONSTANTS = SMALL + NEAR  # questions that no counter asks are for values below this
 _INTEGER_OP = re.compile(r"(add|sub|mul\.lo|and|or|xor|shl|shr|min|max|div|rem)\.([sub](?:32|64))")
 
@@ -78,8 +79,10 @@ class Registers:
     """`residues`: symbol to (modulus, residue): the case that is looked at."""
 
     def __init__(self, program: Program, launch: Launch, residues: Mapping[Any, tuple[int, int]]) -> None:
-        self.program, self.launch, self.residues = program, launch, residues
-        self.modulus = lcm(*(modulus for modulus, _ in self.residues.values()))
+        self.program, self.launch = program, launch
+        given = {("param", name): (n, 0) for name, n in launch.divides.items() if n >= WORTHWHILE}
+        self.residues = given | dict(residues)
+        self.modulus = lcm(*(modulus for modulus, _ in residues.values()), 2 if given else 1)
         self.loops = {each.counter: each for each in program.loops}
         outer = [a for a in program.loops if any(a is not b and a.head <= b.head <= a.back for b in program.loops)]
         self.around = [tuple(a for a in outer if a.head <= pc <= a.back) for pc in range(len(program.code))]
@@ -150,6 +153,13 @@ class Registers:
         if not isinstance(value, Predicate):
             return value if value in (0, 1) or value is UNIFORM else TOP
         operation, *rest = value.expression
+        if operation == "above":
+            try:
+                return self.above(state, *rest)
+            except Fork:
+                if ask:
+                    raise
+                return UNIFORM
         if operation == "not":
             return negate(self.truth(state, rest[0], ask))
         if operation in ("and", "or"):
@@ -222,6 +232,10 @@ class Registers:
         """What a difference is known to be a multiple of; questions ask for the quotient. It divides all shifts."""
         return gcd(self.modulus, *(c for _, c in difference))
 
+    def later(self, state: State, base: Any, value: int, bound: Affine) -> Value:
+        """`above`, which asks only when the answer is used."""
+        return self.above(state, base, value, bound) if base[1] else Predicate(("above", base, value, bound))
+
     @staticmethod
     def lowest(key: Any) -> int:
         """A value that a bound is above at any rate."""
@@ -270,11 +284,11 @@ class Registers:
             return unknown(a, b)
         if isinstance(a, Affine) and isinstance(b, int):
             if abs(b - 1 - a.const) < CONSTANTS:
-                return negate(self.above(state, ((), instance), b - 1, a))
+                return negate(self.later(state, ((), instance), b - 1, a))
         elif isinstance(b, Affine):
             x = affine(a, 32) if isinstance(a, Affine) else Affine((), a)
             if abs(x.const - b.const) < CONSTANTS:
-                return self.above(state, (x.terms, instance), x.const, b)
+                return self.later(state, (x.terms, instance), x.const, b)
         x, y = (v % (1 << 32) if isinstance(v, int) else v for v in (a, b))
         return compare("lt", kind, x, y)
 
@@ -289,9 +303,8 @@ class Registers:
             warp.registers[each.args[0].partition("|")[2]] = (1, *(0,) * 31)
             return
         result = self.result(state, warp, each)
-        if isinstance(result, Affine) and self.residues:
-            result = with_residues(result, self.residues)
-            result = result if result.terms else result.const % (1 << 32)
+        if self.residues:
+            result = by_lane(lambda v: with_residues(v, self.residues), result)
         if len(each.writes) == 1:
             self.put(warp, each.writes[0], result, lanes)
         else:

@@ -17,7 +17,7 @@ from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import BASE, Fork, Question, Registers, Residue
 from minitile.proof.state import ALL, State, Warp, bits
 from minitile.proof.text import ARITHMETIC, EVENTS, Instruction, Launch, Program, Refused, is_wait, registers
-from minitile.proof.values import TOP, UNIFORM, symbol
+from minitile.proof.values import TOP, UNIFORM, Predicate, symbol
 
 _IDLE = (
     "griddepcontrol.",
@@ -70,6 +70,10 @@ class Machine(Registers):
         self.open = [self._open(each) for each in program.code]
         self.touches = [self._bits({*each.reads, *each.writes}) for each in program.code]
         self.plain = [self._plain(each) for each in program.code]
+        self.computes = [  # whether nothing but arithmetic lies between an open branch and its end
+            all(self.plain[i] or program.code[i].base == "bra" for i in range(pc + 1, end))
+            for pc, end in enumerate(self.open)
+        ]
 
     def _product_registers(self) -> dict[str, int]:
         names: dict[str, int] = {}
@@ -102,7 +106,7 @@ class Machine(Registers):
                 self._perhaps(warp, each)
                 warp.pc += 1
                 return True
-            if not known and not self._is_access(each):
+            if not known and (self._is_asked(warp, each) or not self._is_access(each)):
                 lanes = self.lanes(state, warp, each)
         if lanes and not self.execute(state, warp, each, lanes):
             return False
@@ -124,7 +128,12 @@ class Machine(Registers):
     @staticmethod
     def _is_access(each: Instruction) -> bool:
         """Whether an instruction does no more than to access shared memory; it may be taken for executed then."""
-        return bool(_SHARED.fullmatch(each.op) or _CP_ASYNC.fullmatch(each.op))
+        return bool(_SHARED.fullmatch(each.op) or _CP_ASYNC.fullmatch(each.op) or _STORES.fullmatch(each.op))
+
+    @staticmethod
+    def _is_asked(warp: Warp, each: Instruction) -> bool:
+        """Whether a guard is one truth of the launch."""
+        return isinstance(warp.registers.get(each.guard), Predicate)
 
     def _open(self, each: Instruction) -> int:
         """Where the ways of a forward branch join again, if what lies between computes and accesses only; else 0."""
@@ -179,6 +188,8 @@ class Machine(Registers):
         if each.guard and self.open[each.pc]:
             taken, known = self.possible(state, warp, each)
             arms = any(i.base == "bra" for i in self.program.code[each.pc + 1 : self.open[each.pc]])
+            if not known and self._is_asked(warp, each) and not self.computes[each.pc]:
+                taken, known = self.lanes(state, warp, each), True
             if not known or (arms and taken not in (0, warp.mask)):
                 self.perhaps(state, warp, each.pc, self.open[each.pc])
                 return

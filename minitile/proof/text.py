@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 REGISTER = re.compile(r"%[A-Za-z_]\w*(?:\.[xyz])?")
 INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
@@ -39,12 +39,14 @@ class Launch:
     """Facts of a launch that the text does not hold.
 
     boxes: bytes that a copy by each tensor map moves, by the parameter's name. threads: of the block; None: what
-    `.reqntid` says. shared: bytes of dynamic shared memory; None: what the comment at its declaration says.
+    `.reqntid` says. shared: bytes of dynamic shared memory; None: what the comment at its declaration says. divides:
+    what a parameter is a multiple of, by its name.
     """
 
     boxes: Mapping[str, int]
     threads: int | None = None
     shared: int | None = None
+    divides: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,6 +313,8 @@ def data_operands(each: Instruction) -> tuple[int, ...]:
         return (1,)
     if each.base in ("ld", "ldmatrix"):
         return (0,)
+    if each.op.startswith("cp.async.c") and len(each.args) > 1:
+        return (1, 3)
     if each.op.startswith("wgmma.mma_async"):
         return (0, *((1,) if each.args[1].startswith("{") else ()), *range(3, len(each.args)))
     return ()
@@ -329,7 +333,7 @@ def _needed(code: list[Instruction], loops: tuple[Loop, ...]) -> frozenset[str]:
                 if n not in skipped and not each.op.startswith(_UNSEEN):
                     arg = re.sub(r"(\[%\w+), *\{[^}]*\}", r"\1", arg)
                     needed |= set(registers(arg))
-            if each.guard:
+            if each.guard and not each.op.startswith(_UNSEEN):
                 needed.add(each.guard)
     grown = True
     while grown:

@@ -4,7 +4,7 @@
            | Affine(terms, const)    Σ c·symbol + const, one integer for the whole launch
            | Counter(base, value)    base + value: a loop's counter; base is (terms, values of the counters around it)
            | Lanes (a tuple of 32)   one of the others for each lane
-           | Predicate(expression)   a truth that is one for the whole launch, not known yet
+           | Predicate(expression)   a truth that is one for the whole launch, not asked for yet
            | UNIFORM                 unknown, but the same in all lanes of a warp
            | TOP                     unknown
 A predicate register holds 0 or 1, or what is unknown of them. An operation is exact on integers. On the others it is
@@ -44,7 +44,7 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """(operation, a, b) over integers and Affine; or ("not", p), ("and", p, q), ("or", p, q) over predicates, 0, 1."""
+    """(operation, kind, a, b) over integers and Affine; ("above", base, value, bound): base + value < bound; or ("not", p), ("and", p, q), ("or", p, q) over predicates, 0, 1."""
 
     expression: tuple[Any, ...]
 
@@ -227,7 +227,7 @@ def with_residues(a: Value, residues: Mapping[Hashable, tuple[int, int]]) -> Val
             out = plus(out, Affine(((("quotient", key), modulus),), residue), c)
         else:
             out = plus(out, Affine(((key, 1),), 0), c)
-    return out
+    return out if out.terms else out.const % (1 << 32)
 
 
 def compare(name: str, kind: str, a: Value, b: Value) -> Value:

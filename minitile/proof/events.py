@@ -37,13 +37,15 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """wgmma's of a warp: ids of their reads; registers as bits: accumulators, and fragments of A; shape and list of
-    accumulators, within which products follow each other by themselves."""
+    """A wgmma of a warp: id of its reads; registers as bits: accumulators, and fragments of A; shape and list of
+    accumulators, within which products follow each other by themselves; `waits`: those that the warps of its warpgroup
+    had passed."""
 
     ids: int
     accumulators: int
     fragments: int
     form: tuple[str, str]
+    waits: int = 0
 
 
 @dataclass(frozen=True, slots=True)

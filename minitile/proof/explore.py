@@ -332,8 +332,8 @@ class Explorer:
             warp.extra = {lane: ids for lane, old in sorted(warp.extra.items()) if (ids := new(old) & ~warp.known)}
             own = ((new(event), lanes) for event, lanes in warp.own)
             warp.own = tuple(sorted((event, lanes) for event, lanes in own if event & ~warp.known))
-            warp.open = tuple(replace(each, ids=new(each.ids)) for each in warp.open)
-            warp.groups = tuple(tuple(replace(each, ids=new(each.ids)) for each in group) for group in warp.groups)
+            warp.open = tuple(replace(each, ids=new(each.ids), waits=new(each.waits)) for each in warp.open)
+            warp.groups = tuple(tuple(replace(each, ids=new(each.ids), waits=new(each.waits)) for each in group) for group in warp.groups)
             warp.fresh = tuple((kind, new(event)) for kind, event in warp.fresh if new(event))
             warp.cp_open = tuple((new(event), lanes) for event, lanes in warp.cp_open)
             warp.cp_groups = tuple(tuple((new(event), lanes) for event, lanes in group) for group in warp.cp_groups)
@@ -358,7 +358,7 @@ class Explorer:
         for number, named in state.named.items():
             state.named[number] = replace(named, last=new(named.last), released=new(named.released))
         state.products = {
-            group: tuple((what, new(event), warps) for what, event, warps in queue)
+            group: tuple((what, new(event), warps, new(waits)) for what, event, warps, waits in queue)
             for group, queue in state.products.items()
             if queue
         }

@@ -12,7 +12,7 @@ from typing import Any
 
 from minitile.proof import barriers
 from minitile.proof.descriptors import rows_of_16
-from minitile.proof.events import MBarrier, Product
+from minitile.proof.events import MBarrier, Product, replace
 from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import BASE, Fork, Question, Registers, Residue
 from minitile.proof.state import ALL, State, Warp, bits
@@ -450,12 +450,12 @@ class Machine(Registers):
             warp.groups, warp.open = (*warp.groups, warp.open), ()
         elif each.op == "wgmma.wait_group.sync.aligned":
             cut = max(len(warp.groups) - self.number(warp, each.args[0], each.line), 0)
-            pending = {event for _, event, _ in state.products.get(warp.number // 4, ())}
+            pending = {event for _, event, _, _ in state.products.get(warp.number // 4, ())}
             if any(product.ids in pending for group in warp.groups[:cut] for product in group):
                 return False  # other warps have yet to execute their part
             for group in warp.groups[:cut]:
                 for product in group:
-                    warp.known |= product.ids
+                    warp.known |= product.ids | product.waits
             warp.groups = warp.groups[cut:]
             while warp.groups and not warp.groups[0]:
                 warp.groups = warp.groups[1:]
@@ -498,10 +498,28 @@ class Machine(Registers):
         known = self.begun(state, warp, (warp.pc, *words), line)
         foot = self.memory.of(((0, units),))
         event = self.memory.access(state, warp, line, foot, write=False, asynchronous=True, begun=known)
-        if not known:
-            queue = state.products[warp.number // 4]
-            state.products[warp.number // 4] = (*queue[:-1], (queue[-1][0], event, queue[-1][2]))
         warp.open += (Product(event, accumulators, fragments, form),)
+        self.part(state, warp, event)
+
+    def part(self, state: State, warp: Warp, event: int) -> None:
+        """A warp has executed its part of the product; with the last part all warps learn which waits the others had
+        passed by then: its completion comes behind them."""
+        group, me = warp.number // 4, 1 << warp.number % 4
+        waits = sum(wait for each in state.mbarriers.values() for wait, _, _ in each.waits) & warp.known
+        queue = state.products[group]
+        place = next(n for n, each in enumerate(queue) if each[2] & me and each[1] in (0, event))
+        what, _, warps, passed = queue[place]
+        passed |= waits
+        if warps != 15:
+            state.products[group] = (*queue[:place], (what, event, warps, passed), *queue[place + 1 :])
+            return
+        state.products[group] = (*queue[:place], *queue[place + 1 :])
+
+        def told(products: tuple[Product, ...]) -> tuple[Product, ...]:
+            return tuple(replace(each, waits=passed) if each.ids == event else each for each in products)
+
+        for other in state.warps[group * 4 : group * 4 + 4]:
+            other.open, other.groups = told(other.open), tuple(map(told, other.groups))
 
     def begun(self, state: State, warp: Warp, what: tuple[Any, ...], line: int) -> int:
         """The event of a product that another warp of the warpgroup has begun, 0 if this is the first. The four warps
@@ -510,15 +528,14 @@ class Machine(Registers):
         if (group + 1) * 4 > len(state.warps):
             raise Refused(line, "a product by less than four warps")
         queue = state.products.get(group, ())
-        for place, (other, event, warps) in enumerate(queue):
+        for place, (other, event, warps, passed) in enumerate(queue):
             if warps & me:
                 continue
             if other != what:
                 raise Refused(line, "warps of a warpgroup execute different products")
-            changed = ((other, event, warps | me),) if warps | me != 15 else ()
-            state.products[group] = (*queue[:place], *changed, *queue[place + 1 :])
+            state.products[group] = (*queue[:place], (other, event, warps | me, passed), *queue[place + 1 :])
             return int(event)
-        state.products[group] = (*queue, (what, 0, me))
+        state.products[group] = (*queue, (what, 0, me, 0))
         return 0
 
 

@@ -102,7 +102,7 @@ bits = _bits
 class State:
     """`oracle`: for (base of a counter, bound - base) up to which value the difference is above it, and from which it is
     not (None: not known). `facts`: predicates of the launch. `products`: for each warpgroup, what some of its warps
-    have yet to execute: (product, id, warps that have)."""
+    have yet to execute: (product, id, warps that have, waits that they had passed)."""
 
     warps: list[Warp]
     mbarriers: dict[int, MBarrier] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class State:
     accesses: list[Access] = field(default_factory=list)
     oracle: dict[Hashable, tuple[int, int | None]] = field(default_factory=dict)
     facts: dict[Any, int] = field(default_factory=dict)
-    products: dict[int, tuple[tuple[Any, int, int], ...]] = field(default_factory=dict)
+    products: dict[int, tuple[tuple[Any, int, int, int], ...]] = field(default_factory=dict)
     ids: int = 0
     written: int = 0
     ended: int = 0

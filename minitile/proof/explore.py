@@ -50,7 +50,9 @@ def prove(text: str, launch: Launch, *, most_states: int = MOST_STATES, seconds:
     states = steps = 0
     while True:
         keys = sorted(moduli, key=repr)
-        cases = [dict(zip(keys, each, strict=True)) for each in product(*(range(moduli[key]) for key in keys))]
+        cases = [
+            dict(zip(keys, each, strict=True)) for each in product(*(range(moduli[key] if key else 1) for key in keys))
+        ]
         if len(cases) > MOST_CASES:
             raise Refused(0, f"more than {MOST_CASES} cases of residues")
         found = 0
@@ -70,7 +72,7 @@ def prove(text: str, launch: Launch, *, most_states: int = MOST_STATES, seconds:
             continue
         except Residue as asked:
             root, modulus = asked.key, asked.modulus
-            if root[0] == "quotient":
+            if root and root[0] == "quotient":
                 root, modulus = root[1], modulus * moduli[root[1]]
             if moduli.get(root, 1) % modulus == 0:
                 raise
@@ -130,7 +132,7 @@ class Explorer:
             question = self.run(state)  # asked again: counters may have been shifted
             if question is None:
                 raise Refused(0, "a question that is not asked again")
-            todo += [self.answered(state, question, yes) for yes in (True, False)]
+            todo += [self.answered(state, question, yes) for yes in (False, True)]
         return seen
 
     def run(self, state: State) -> Question | None:
@@ -210,7 +212,7 @@ class Explorer:
         for loop in self._loops_ahead(warp):
             around = tuple(v for v in self.machine.around[loop.head] if v is not loop)
             inside = loop.head <= warp.pc <= loop.back and isinstance(warp.registers.get(loop.counter), Counter)
-            if inside and not around:
+            if (inside and not around) or self.machine.generation[loop.head] != base[2]:
                 continue
             if not any(self._start_terms(warp, arg) in (None, base[0]) for arg in self.starts[loop.counter]):
                 continue
@@ -276,7 +278,9 @@ class Explorer:
             if value.base == base:
                 return Counter(base, value.value - by)
             instance = tuple(map(moved, value.base[1]))
-            return value if instance == value.base[1] else Counter((value.base[0], instance), value.value)
+            return (
+                value if instance == value.base[1] else Counter((value.base[0], instance, value.base[2]), value.value)
+            )
 
         for warp in state.warps:
             for name, value in warp.registers.items():
@@ -287,7 +291,7 @@ class Explorer:
             at, difference = key  # type: ignore[misc]
             if at == base:
                 low, high = _lowered(low, high, by, self.machine.divisor(difference))
-            state.oracle[(at[0], tuple(map(moved, at[1]))), difference] = low, high
+            state.oracle[(at[0], tuple(map(moved, at[1])), at[2]), difference] = low, high
 
     def _rename(self, state: State) -> None:
         """Names events in the order in which a walk through the state meets them; forgets those nothing asks for."""
@@ -333,7 +337,10 @@ class Explorer:
             own = ((new(event), lanes) for event, lanes in warp.own)
             warp.own = tuple(sorted((event, lanes) for event, lanes in own if event & ~warp.known))
             warp.open = tuple(replace(each, ids=new(each.ids), waits=new(each.waits)) for each in warp.open)
-            warp.groups = tuple(tuple(replace(each, ids=new(each.ids), waits=new(each.waits)) for each in group) for group in warp.groups)
+            warp.groups = tuple(
+                tuple(replace(each, ids=new(each.ids), waits=new(each.waits)) for each in group)
+                for group in warp.groups
+            )
             warp.fresh = tuple((kind, new(event)) for kind, event in warp.fresh if new(event))
             warp.cp_open = tuple((new(event), lanes) for event, lanes in warp.cp_open)
             warp.cp_groups = tuple(tuple((new(event), lanes) for event, lanes in group) for group in warp.cp_groups)

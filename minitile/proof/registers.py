@@ -68,7 +68,7 @@ class Fork(Exception):
 
 
 class Residue(Refused):
-    """A value that would be known if the residue of `symbol` by `modulus` were."""
+    """A value that would be known if the residue of `key`, a symbol, by `modulus` were; None: that of counters."""
 
     def __init__(self, line: int, reason: str, key: Any, modulus: int) -> None:
         super().__init__(line, reason)
@@ -80,12 +80,30 @@ class Registers:
 
     def __init__(self, program: Program, launch: Launch, residues: Mapping[Any, tuple[int, int]]) -> None:
         self.program, self.launch = program, launch
+        self.wanted = 1  # a modulus by which counters would have to be known
         given = {("param", name): (n, 0) for name, n in launch.divides.items() if n >= WORTHWHILE}
-        self.residues = given | dict(residues)
+        self.residues = given | {key: each for key, each in residues.items() if key}
         self.modulus = lcm(*(modulus for modulus, _ in residues.values()), 2 if given else 1)
         self.loops = {each.counter: each for each in program.loops}
         outer = [a for a in program.loops if any(a is not b and a.head <= b.head <= a.back for b in program.loops)]
         self.around = [tuple(a for a in outer if a.head <= pc <= a.back) for pc in range(len(program.code))]
+
+        starts: dict[str, list[str]] = {}
+        for each in program.code:
+            if each.base == "mov" and each.args[0] in self.loops:
+                starts.setdefault(each.args[0], []).append(each.args[1])
+        # How many loops with one start and bound come before a loop: what they count is looked at apart.
+        self.generation = {
+            a.head: sum(
+                b.back < a.head
+                and b.bound == a.bound
+                and bool(program.ahead[b.back] >> a.head & 1)
+                and starts.get(a.counter) == starts.get(b.counter)
+                and [o for o in self.around[a.head] if o is not a] == [o for o in self.around[b.head] if o is not b]
+                for b in program.loops
+            )
+            for a in program.loops
+        }
 
     # -- operands
 
@@ -113,7 +131,7 @@ class Registers:
         return value % (1 << width) if isinstance(value, int) else value
 
     def unknown_number(self, line: int, arg: str, value: Value) -> Refused:
-        found = residue_asked(value)
+        found = residue_asked(value) or ((None, self.wanted) if self.wanted > 1 else None)
         return Residue(line, f"not known: {arg}", *found) if found else Refused(line, f"not known: {arg}")
 
     def address(self, warp: Warp, arg: str, lanes: int, line: int) -> tuple[int, ...]:
@@ -284,11 +302,11 @@ class Registers:
             return unknown(a, b)
         if isinstance(a, Affine) and isinstance(b, int):
             if abs(b - 1 - a.const) < CONSTANTS:
-                return negate(self.later(state, ((), instance), b - 1, a))
+                return negate(self.later(state, ((), instance, 0), b - 1, a))
         elif isinstance(b, Affine):
             x = affine(a, 32) if isinstance(a, Affine) else Affine((), a)
             if abs(x.const - b.const) < CONSTANTS:
-                return self.later(state, (x.terms, instance), x.const, b)
+                return self.later(state, (x.terms, instance, 0), x.const, b)
         x, y = (v % (1 << 32) if isinstance(v, int) else v for v in (a, b))
         return compare("lt", kind, x, y)
 
@@ -329,7 +347,10 @@ class Registers:
                 found_min = self.minimum(state, warp, each.pc, a, b)
                 if found_min is not None:
                     return found_min
-            return by_lane(lambda x, y: binary(name, kind, x, y), a, b)
+            divisor = b + (name == "and") if isinstance(b, int) and name in ("and", "rem") else 0
+            if isinstance(a, Counter) and 2 <= divisor <= SMALL and self.modulus % divisor:
+                self.wanted = lcm(self.wanted, divisor)
+            return by_lane(lambda x, y: binary(name, kind, x, y, self.modulus), a, b)
         if match := re.fullmatch(r"mad\.lo\.([su]32)", op):
             a, b, c = (self.operand(warp, arg, 32) for arg in args[1:4])
             kind = match[1]
@@ -361,7 +382,7 @@ class Registers:
         if not isinstance(limit, int) or not 0 < limit <= SMALL or not not_negative(bound):
             return None
         for n in range(limit):
-            if not self.above(state, ((), self.instance(warp, pc)), n, bound):
+            if not self.above(state, ((), self.instance(warp, pc), 0), n, bound):
                 return n
         return limit
 
@@ -374,7 +395,7 @@ class Registers:
             instance = tuple(warp.registers.get(v.counter, TOP) for v in around)
             if any(v is TOP or v is UNIFORM or isinstance(v, tuple) for v in instance):
                 return UNIFORM
-            return Counter((start.terms, instance), start.const)
+            return Counter((start.terms, instance, self.generation[loop.head]), start.const)
         return value
 
     @staticmethod

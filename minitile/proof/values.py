@@ -2,7 +2,7 @@
 
     value  = int                     the exact bits, 0 … 2^width - 1, the same in all lanes
            | Affine(terms, const)    Σ c·symbol + const, one integer for the whole launch
-           | Counter(base, value)    base + value: a loop's counter; base is (terms, values of the counters around it)
+           | Counter(base, value)    base + value: a loop's counter; base is (terms, counters around it, generation)
            | Lanes (a tuple of 32)   one of the others for each lane
            | Predicate(expression)   a truth that is one for the whole launch, not asked for yet
            | UNIFORM                 unknown, but the same in all lanes of a warp
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 SMALL: Final = 8  # counters may be compared with constants below this
+DEEP: Final = 8  # symbols are not nested deeper than this
 NEAR: Final = 4  # and with a bound plus at most this
 
 
@@ -38,7 +39,7 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    base: tuple[tuple[tuple[Hashable, int], ...], tuple[Any, ...]]
+    base: tuple[tuple[tuple[Hashable, int], ...], tuple[Any, ...], int]
     value: int
 
 
@@ -136,8 +137,9 @@ _EXACT: dict[str, Callable[[int, int], int]] = {
 _TYPE = re.compile(r"[subf]?(8|16|32|64)")
 
 
-def binary(name: str, kind: str, a: Value, b: Value) -> Value:
-    """`name` (see _EXACT) of type `kind` such as s32, on scalars: not on Lanes."""
+def binary(name: str, kind: str, a: Value, b: Value, modulus: int = 1) -> Value:
+    """`name` (see _EXACT) of type `kind` such as s32, on scalars: not on Lanes. Counters that count from 0 are known by
+    the modulus."""
     width, is_signed = int(kind[1:]), kind[0] == "s"
     if isinstance(a, int) and isinstance(b, int):
         if is_signed:
@@ -147,6 +149,10 @@ def binary(name: str, kind: str, a: Value, b: Value) -> Value:
         return _EXACT[name](a, b) % (1 << width)
     if isinstance(b, Counter) and name == "add":
         a, b = b, a
+    if isinstance(a, Counter) and isinstance(b, int) and name in ("rem", "and") and not a.base[0] and a.value >= 0:
+        divisor = b if name == "rem" else b + 1
+        if divisor > 0 and modulus % divisor == 0 and (name == "rem" or not b & (b + 1)):
+            return a.value % divisor
     if isinstance(a, Counter) and isinstance(b, int) and name in ("add", "sub") and width == 32:
         return Counter(a.base, _EXACT[name](a.value, signed(b, width)))
     if not (launch_wide(a) and launch_wide(b)):
@@ -160,7 +166,19 @@ def binary(name: str, kind: str, a: Value, b: Value) -> Value:
     if name == "mul" and isinstance(b, int):
         return _normal(plus(Affine((), 0), affine(a, width), signed(b, width)), width)
     exact = _by_constant(name, a, b, width) if isinstance(a, Affine) and isinstance(b, int) else None
+    if exact is None and max(_depth(a), _depth(b)) >= DEEP:
+        return UNIFORM
     return symbol(name, kind, a, b) if exact is None else exact
+
+
+def _depth(a: Value, limit: int = DEEP) -> int:
+    """How deep symbols are nested, up to a limit."""
+    if not isinstance(a, Affine) or not limit:
+        return 0
+    inner = [
+        max(_depth(v, limit - 1) for v in key[2:]) for key, _ in a.terms if isinstance(key, tuple) and len(key) == 4
+    ]
+    return 1 + max(inner, default=0)
 
 
 def _by_constant(name: str, a: Affine, b: int, width: int) -> Value | None:

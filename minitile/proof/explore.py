@@ -41,8 +41,8 @@ class Proof:
 
 
 def prove(text: str, launch: Launch, *, most_states: int = MOST_STATES, seconds: float = MOST_SECONDS) -> Proof:
-    """Proves the only entry of a PTX text for a launch (docs/proof.md says what), or raises Refused; at the latest after
-    so many seconds of this thread, or states."""
+    """Proves the only entry of a PTX text for a launch (docs/proof.md says what), or raises Refused: at the latest
+    after so many seconds of this thread, or states."""
     program = parse(text, launch)
     begin = time.thread_time()
     together: set[int] = set()
@@ -244,7 +244,7 @@ class Explorer:
         """Forgets what oracles have answered for instances of loops that no warp can come to any more."""
         gone: dict[Any, bool] = {}
         for key in list(state.oracle):
-            for each in key[0][1]:  # type: ignore[index]
+            for each in key[0][1]:
                 if isinstance(each, Counter):
                     if each not in gone:
                         gone[each] = not any(self._may_come(warp, each) for warp in state.warps)
@@ -287,8 +287,8 @@ class Explorer:
                 if isinstance(value, Counter):
                     warp.registers[name] = moved(value)
         old, state.oracle = state.oracle, {}
-        for key, (low, high) in old.items():
-            at, difference = key  # type: ignore[misc]
+        for at, difference in list(old):
+            low, high = old[(at, difference)]
             if at == base:
                 low, high = _lowered(low, high, by, self.machine.divisor(difference))
             state.oracle[(at[0], tuple(map(moved, at[1])), at[2]), difference] = low, high
@@ -395,8 +395,8 @@ class Explorer:
 
 
 def _lowered(low: int, high: int | None, by: int, scale: int) -> tuple[int, int | None]:
-    """Answers for a bound that is lowered by `by`, a multiple of what they are divided by. Up to `last` lie questions of
-    constants only: their answers stay."""
+    """Answers for a bound that is lowered by `by`, a multiple of what they are divided by. Up to `last` lie questions
+    of constants only: their answers stay."""
     last, by = (CONSTANTS - 1) // scale, by // scale
     below = low - by if low - by >= last else min(low, last)
     above = None if high is None else high - by if high - by > last else min(high, last + 1)

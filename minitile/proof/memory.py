@@ -75,8 +75,8 @@ class Memory:
     ) -> int:
         """Records an access; gives its id. Refused if anything that conflicts need not be complete.
 
-        `asynchronous`: by the async proxy. `copy`: by cp.async: of the generic proxy, but not complete at once. `begun`:
-        for a product of a warpgroup, its id if another warp of it has recorded it, else 0.
+        `asynchronous`: by the async proxy. `copy`: by cp.async: of the generic proxy, but not complete at once.
+        `begun`: for a product of a warpgroup, its id if another warp of it has recorded it, else 0.
         """
         units, lanes = foot.units, ALL if begun >= 0 else foot.lanes
         if write and foot.clash:

@@ -304,9 +304,9 @@ class Registers:
             if abs(b - 1 - a.const) < CONSTANTS:
                 return negate(self.later(state, ((), instance, 0), b - 1, a))
         elif isinstance(b, Affine):
-            x = affine(a, 32) if isinstance(a, Affine) else Affine((), a)
-            if abs(x.const - b.const) < CONSTANTS:
-                return self.later(state, (x.terms, instance, 0), x.const, b)
+            start = a if isinstance(a, Affine) else Affine((), a)
+            if abs(start.const - b.const) < CONSTANTS:
+                return self.later(state, (start.terms, instance, 0), start.const, b)
         x, y = (v % (1 << 32) if isinstance(v, int) else v for v in (a, b))
         return compare("lt", kind, x, y)
 

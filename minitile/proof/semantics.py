@@ -15,7 +15,7 @@ from minitile.proof.descriptors import rows_of_16
 from minitile.proof.events import MBarrier, Product, replace
 from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import BASE, Fork, Question, Registers, Residue
-from minitile.proof.state import ALL, State, Warp, bits
+from minitile.proof.state import ALL, State, Warp
 from minitile.proof.text import ARITHMETIC, EVENTS, Instruction, Launch, Program, Refused, is_wait, registers
 from minitile.proof.values import TOP, UNIFORM, Predicate, symbol
 
@@ -45,6 +45,7 @@ _LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m(?:8n8|16n16)\.x([124])(\.tra
 _SHARED = re.compile(r"(?:st|ld)\.shared(?:::cta)?(?:\.v([24]))?\.[busf](8|16|32|64|128)")
 _BAR_RED = re.compile(r"(?:bar|barrier)\.red(?:\.aligned)?\.(?:popc\.u32|(?:and|or)\.pred)")
 _ITEM = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
+_ACCESSES = ("st", "ld", "stmatrix", "ldmatrix")
 _ATOMIC = ("atom.global", "atom.relaxed.gpu.global", "atom.acq_rel.gpu.global", "ld.acquire.gpu.global")
 
 
@@ -221,9 +222,8 @@ class Machine(Registers):
         op = each.op
         if each.base != "wgmma":
             self._touch(warp, each)
-        if warp.fresh and each.base in EVENTS and each.base not in ("st", "ld", "stmatrix", "ldmatrix"):
-            if not _CP_ASYNC.fullmatch(op):
-                warp.fresh = ()
+        if warp.fresh and each.base in EVENTS and each.base not in _ACCESSES and not _CP_ASYNC.fullmatch(op):
+            warp.fresh = ()
         if each.base in ARITHMETIC and not op.startswith("ld.shared"):
             if each.op.startswith(("elect", "shfl")) and (
                 lanes != ALL or each.args[-1] not in ("0xffffffff", "-1", "4294967295")

@@ -129,6 +129,8 @@ def _instruction(pc: int, line: int, text: str) -> Instruction:
     args, base = split_operands(rest), op.partition(".")[0]
     if base not in ARITHMETIC and base not in EVENTS:
         raise Refused(line, f"not known: {op}")
+    if base == "ld" and not re.match(r"ld\.(?:param|const|local|shared|(?:\w+\.)*?global)\b", op):
+        raise Refused(line, f"not known: {op}")  # it might be of shared memory
     writes: tuple[str, ...] = ()
     if (base in ARITHMETIC or base in ("ldmatrix", "atom") or op.startswith(_WRITERS)) and args:
         writes = registers(args[0])

@@ -45,7 +45,8 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """(operation, kind, a, b) over integers and Affine; ("above", base, value, bound): base + value < bound; or ("not", p), ("and", p, q), ("or", p, q) over predicates, 0, 1."""
+    """(operation, kind, a, b) over integers and Affine; ("above", base, value, bound): base + value < bound; or
+    ("not", p), ("and", p, q), ("or", p, q) over predicates, 0, 1."""
 
     expression: tuple[Any, ...]
 

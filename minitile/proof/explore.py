@@ -40,7 +40,24 @@ class Proof:
     together: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class Closed:
+    """What a proof consists of: moduli of symbols, waits that warps leave together (as pcs), for each case of residues
+    the states at questions in normal form."""
+
+    moduli: tuple[tuple[Any, int], ...]
+    together: frozenset[int]
+    cases: tuple[tuple[State, ...], ...]
+
+
 def prove(text: str, launch: Launch, *, most_states: int = MOST_STATES, seconds: float = MOST_SECONDS) -> Proof:
+    """As `closed`; tells what it took."""
+    return closed(text, launch, most_states=most_states, seconds=seconds)[0]
+
+
+def closed(
+    text: str, launch: Launch, *, most_states: int = MOST_STATES, seconds: float = MOST_SECONDS
+) -> tuple[Proof, Closed]:
     """Proves the only entry of a PTX text for a launch (docs/proof.md says what), or raises Refused: at the latest
     after so many seconds of this thread, or states."""
     program = parse(text, launch)
@@ -55,14 +72,15 @@ def prove(text: str, launch: Launch, *, most_states: int = MOST_STATES, seconds:
         ]
         if len(cases) > MOST_CASES:
             raise Refused(0, f"more than {MOST_CASES} cases of residues")
-        found = 0
+        found, listed = 0, []
         try:
             for case in cases:
                 residues = {key: (moduli[key], residue) for key, residue in case.items()}
                 left = begin + seconds - time.thread_time()
                 explorer = Explorer(program, launch, frozenset(together), residues, most_states - found, left)
                 try:
-                    found += len(explorer.explore())
+                    listed.append(tuple(explorer.explore()))
+                    found += len(listed[-1])
                 finally:
                     steps += explorer.steps
         except Lap as lap:
@@ -81,7 +99,8 @@ def prove(text: str, launch: Launch, *, most_states: int = MOST_STATES, seconds:
         states = found
         break
     lines = tuple(sorted(program.code[pc].line for pc in together))
-    return Proof(program.name, states, steps, time.thread_time() - begin, len(cases), lines)
+    proof = Proof(program.name, states, steps, time.thread_time() - begin, len(cases), lines)
+    return proof, Closed(tuple((key, moduli[key]) for key in keys), frozenset(together), tuple(listed))
 
 
 class Explorer:
@@ -113,12 +132,15 @@ class Explorer:
                     out[name].append(each.args[1] if each.base == "mov" and not each.guard else "")
         return out
 
-    def explore(self) -> dict[Hashable, int]:
-        """The states, numbered."""
+    def explore(self) -> list[State]:
+        """The states at questions, in normal form."""
         todo = [State([Warp(n) for n in range(self.program.threads // 32)])]
-        seen: dict[Hashable, int] = {}
+        seen: set[Hashable] = set()
+        listed: list[State] = []
         while todo:
             state = todo.pop()
+            if time.thread_time() > self.until:
+                raise Refused(0, "more time than is allowed")
             question = self.run(state)
             if question is None:
                 self.check_end(state)
@@ -126,14 +148,15 @@ class Explorer:
             key = self.normalise(state)
             if key in seen:
                 continue
-            seen[key] = len(seen)
+            seen.add(key)
+            listed.append(state.copy())
             if len(seen) > self.most_states:
                 raise Refused(0, f"more than {self.most_states} states")
             question = self.run(state)  # asked again: counters may have been shifted
             if question is None:
                 raise Refused(0, "a question that is not asked again")
             todo += [self.answered(state, question, yes) for yes in (False, True)]
-        return seen
+        return listed
 
     def run(self, state: State) -> Question | None:
         """Runs all warps until each is blocked, done, or asks; gives the first question."""
@@ -403,4 +426,4 @@ def _lowered(low: int, high: int | None, by: int, scale: int) -> tuple[int, int 
     return below, above
 
 
-__all__ = ["Explorer", "Proof", "prove"]
+__all__ = ["Closed", "Explorer", "Proof", "closed", "prove"]

@@ -96,7 +96,7 @@ class Memory:
             state.written |= units
         if begun > 0:
             return begun
-        # Accesses of one kind between which the warp hands on no knowledge are one event.
+        # Accesses of one kind between which the warp hands nothing on are one event.
         kind = (write, copy, lanes)
         event = 0 if asynchronous else next((event for each, event in warp.fresh if each == kind), 0)
         old = next((each for each in state.accesses if each.id == event), None) if event else None

@@ -125,6 +125,31 @@ def test_a_wait_with_its_loop_is_needed(small):
         assert not is_proved(text.replace(each, other + each + other), launch)
 
 
+FORMS = [
+    ("sm_80", "gemm"),
+    ("sm_80", "attention"),
+    ("sm_80", "rms_norm"),
+    ("sm_90a", "attention"),
+    ("sm_90a", "gemm_swapped"),
+    ("sm_90a, one role", "gemm"),
+    ("sm_90a, one role", "attention"),
+]
+# A second wgmma.fence between products of other registers orders nothing (EXCEPTIONS of test_mutations.py).
+SPARE = {"attention": ["wgmma.fence.sync.aligned"]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("target", "name"), FORMS)
+def test_each_mutant_of_other_forms_is_refused(target, name):
+    text, launch = text_and_launch(name, target)
+    entry = re.search(r"\.entry (\w+)", text)[1]
+    mutants = [*removals(text, entry), *weaker_mutants(text, entry)]
+    assert len(mutants) >= (1 if name == "rms_norm" else 8)
+    proved = [str(each) for each in mutants if is_proved(each.text, launch)]
+    spare = SPARE.get(name, []) if target != "sm_80" else []
+    assert [each.rpartition(": ")[2] for each in proved] == spare
+
+
 # What a run of few steps does not meet: faults from the seventh step on, from the examples' small GEMM.
 GIVEN_BACK = r"  @(%p\d+) mbarrier\.arrive\.shared\.b64 _, \[(%r\d+)\];"
 DEEP = {

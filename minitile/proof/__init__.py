@@ -2,12 +2,15 @@
 every trip count (docs/proof.md).
 
 `text` parses; `values` are registers; `events` are what instructions do to shared memory and barriers; `memory` holds
-what is known complete; `barriers` the rules A, W and L; `descriptors` what wgmma reads; `semantics` executes one
-instruction on a `state`; `explore` runs the text until the state repeats. Nothing here imports the compiler or the
+what is known complete; `barriers` the rules A, W and L; `descriptors` what wgmma reads; `registers` and `semantics`
+execute one instruction on a `state`; `explore` runs the text until the state repeats; `certificate` writes down what it
+found, in `encoding`, for `check`. Nothing here imports the compiler or the
 simulators.
 """
 
+from minitile.proof.certificate import certificate
+from minitile.proof.check import check
 from minitile.proof.explore import Proof, prove
 from minitile.proof.text import Launch, Refused
 
-__all__ = ["Launch", "Proof", "Refused", "prove"]
+__all__ = ["Launch", "Proof", "Refused", "certificate", "check", "prove"]

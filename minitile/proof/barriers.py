@@ -11,7 +11,15 @@ from dataclasses import replace
 
 from minitile.proof.events import MBarrier, NamedBarrier
 from minitile.proof.state import ALL, State, Warp
-from minitile.proof.text import Refused
+from minitile.proof.text import Instruction, Refused
+
+
+class Lap(Refused):
+    """Rule L is broken for the wait at `pc`."""
+
+    def __init__(self, line: int, pc: int) -> None:
+        super().__init__(line, "L: completes a phase while a wait for the phase before need not have passed")
+        self.pc = pc
 
 
 def arrive(state: State, warp: Warp, at: int, lanes: int, line: int, times: int, expect: int) -> None:
@@ -53,9 +61,9 @@ def complete(state: State, barrier: MBarrier, line: int) -> MBarrier:
     """The barrier in its next phase, if nothing is missing for this one."""
     if barrier.pending or barrier.expects:
         return barrier
-    for event, phase in barrier.waits:
+    for event, phase, pc in barrier.waits:
         if phase == barrier.index - 1 and event & ~barrier.released:
-            raise Refused(line, "L: completes a phase while a wait for the phase before need not have passed")
+            raise Lap(line, pc)
     done = state.new()
     return replace(
         barrier,
@@ -69,25 +77,26 @@ def complete(state: State, barrier: MBarrier, line: int) -> MBarrier:
     )
 
 
-def wait(state: State, warp: Warp, at: int, lanes: int, line: int, parity: int) -> bool:
-    """Whether the wait passes now. Which phase it is for must be the same in every schedule."""
+def wait(state: State, warp: Warp, at: int, lanes: int, each: Instruction, parity: int, together: bool) -> bool:
+    """Whether the wait passes now. Which phase it is for must be the same in every schedule. `together`: all lanes
+    leave it at once."""
     barrier, knows = state.mbarriers[at], warp.knows(lanes)
     if not barrier.last & ~knows:
         phase = barrier.index - 1 if (barrier.index - 1) % 2 == parity else barrier.index
     elif not barrier.before & ~knows:
         if barrier.index % 2 == parity:
-            raise Refused(line, "W: waits for a phase, or for the one two before")
+            raise Refused(each.line, "W: waits for a phase, or for the one two before")
         phase = barrier.index - 1
     else:
-        raise Refused(line, "W: waits, but need not know that the phase before is complete")
+        raise Refused(each.line, "W: waits, but need not know that the phase before is complete")
     if phase == barrier.index:
         return False
     event = state.new()
-    state.mbarriers[at] = replace(barrier, waits=(*barrier.waits, (event, phase)))
+    state.mbarriers[at] = replace(barrier, waits=(*barrier.waits, (event, phase, each.pc)))
     warp.learn(barrier.done, lanes)
-    if lanes & (lanes - 1) and lanes != ALL:
+    if lanes & (lanes - 1) and not (together and lanes == ALL):
         warp.passed |= event
-    else:  # a whole warp leaves the wait together: an assumption (docs/proof.md)
+    else:
         warp.learn(event, lanes)
     return True
 

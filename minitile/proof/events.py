@@ -10,30 +10,42 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Footprint:
+    """Units of shared memory (memory.Memory), a bit for each; the share of each lane; `clash`: two lanes share a unit.
+    Made once for each content, so compared by identity."""
+
+    units: int
+    lanes: int
+    shares: tuple[tuple[int, int], ...]
+    clash: bool
+    number: int
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`units`: a bit for each unit of shared memory (memory.unit). `lanes`: the share of each lane of a generic access.
-    `by`: warp and pc."""
+    """`foot`: what it covers. `by`: warp and pc."""
 
     id: int
     fence: int
     write: bool
     asynchronous: bool
-    units: int
+    foot: Footprint
     by: tuple[int, int]
-    lanes: tuple[tuple[int, int], ...]
     line: int
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """wgmma's of a warp: ids of their reads; registers as bits: accumulators, and fragments of A; shape and list of
-    accumulators, within which products follow each other by themselves."""
+    """A wgmma of a warp: id of its reads; registers as bits: accumulators, and fragments of A; shape and list of
+    accumulators, within which products follow each other by themselves; `waits`: those that the warps of its warpgroup
+    had passed."""
 
     ids: int
     accumulators: int
     fragments: int
     form: tuple[str, str]
+    waits: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +54,7 @@ class MBarrier:
 
     last, before: ids of the completion of the phases index-1 and index-2 (of the initialisation at first). fence: id
     of fence.mbarrier_init. expects: (id, bytes) of expect_tx not yet drawn by copies. released: what the arrivals of
-    this phase know; done: the same of the phase before. waits: (id, phase) of waits that passed.
+    this phase know; done: the same of the phase before. waits: (id, phase, pc) of waits that passed.
     """
 
     count: int
@@ -54,7 +66,7 @@ class MBarrier:
     expects: tuple[tuple[int, int], ...] = ()
     released: int = 0
     done: int = 0
-    waits: tuple[tuple[int, int], ...] = ()
+    waits: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +80,4 @@ class NamedBarrier:
     last: int = 0
 
 
-__all__ = ["Access", "MBarrier", "NamedBarrier", "Product", "replace"]
+__all__ = ["Access", "Footprint", "MBarrier", "NamedBarrier", "Product", "replace"]

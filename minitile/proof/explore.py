@@ -1,45 +1,126 @@
 """The prover: runs a text on abstract state until the state repeats, along both answers of every oracle.
 
 Between two questions one schedule is run; that it stands for all is what the rules check (docs/proof.md). A state at a
-question is brought to a normal form: dead registers dropped, counters shifted, events renamed.
+question is brought to a normal form: dead registers dropped, counters shifted, events renamed. Where a value hangs on
+the residue of a bound, each residue is a case of its own.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
+from math import lcm
 from typing import Any
 
-from minitile.proof.semantics import Fork, Machine, Question
+from minitile.proof.barriers import Lap
+from minitile.proof.registers import CONSTANTS
+from minitile.proof.semantics import Fork, Machine, Question, Residue
 from minitile.proof.state import State, Warp, bits
-from minitile.proof.text import Launch, Refused, parse
-from minitile.proof.values import SMALL, TOP, Affine, Counter, Value, affine, join, lanes_of
+from minitile.proof.text import Launch, Program, Refused, parse
+from minitile.proof.values import NEAR, TOP, Affine, Counter, Value, affine, join, lanes_of
 
 MOST_STATES = 5000
 MOST_STEPS = 400_000  # between two questions
+MOST_SECONDS = 60.0
+MOST_CASES = 64
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What exploring took: states at questions, instructions executed, seconds."""
+    """What exploring took: states at questions, instructions executed, seconds; cases by residues. `together`: lines of
+    waits that all lanes of a warp must leave together for the proof to hold (docs/proof.md)."""
 
     name: str
     states: int
     steps: int
     seconds: float
+    cases: int = 1
+    together: tuple[int, ...] = ()
 
 
-def prove(text: str, launch: Launch, *, most_states: int = MOST_STATES) -> Proof:
-    """Proves the only entry of a PTX text for a launch (docs/proof.md says what), or raises Refused."""
-    return Explorer(text, launch, most_states).prove()
+@dataclass(frozen=True)
+class Closed:
+    """What a proof consists of: moduli of symbols, waits that warps leave together (as pcs), for each case of residues
+    the states at questions in normal form."""
+
+    moduli: tuple[tuple[Any, int], ...]
+    together: frozenset[int]
+    cases: tuple[tuple[State, ...], ...]
+
+
+def prove(text: str, launch: Launch, *, most_states: int = MOST_STATES, seconds: float = MOST_SECONDS) -> Proof:
+    """As `closed`; tells what it took."""
+    return closed(text, launch, most_states=most_states, seconds=seconds)[0]
+
+
+def closed(
+    text: str, launch: Launch, *, most_states: int = MOST_STATES, seconds: float = MOST_SECONDS
+) -> tuple[Proof, Closed]:
+    """Proves the only entry of a PTX text for a launch (docs/proof.md says what), or raises Refused: at the latest
+    after so many seconds of this thread, or states."""
+    program = parse(text, launch)
+    begin = time.thread_time()
+    together: set[int] = set()
+    moduli: dict[Any, int] = {}
+    states = steps = 0
+    while True:
+        keys = sorted(moduli, key=repr)
+        cases = [
+            dict(zip(keys, each, strict=True)) for each in product(*(range(moduli[key] if key else 1) for key in keys))
+        ]
+        if len(cases) > MOST_CASES:
+            raise Refused(0, f"more than {MOST_CASES} cases of residues")
+        found, listed = 0, []
+        try:
+            for case in cases:
+                residues = {key: (moduli[key], residue) for key, residue in case.items()}
+                left = begin + seconds - time.thread_time()
+                explorer = Explorer(program, launch, frozenset(together), residues, most_states - found, left)
+                try:
+                    listed.append(tuple(explorer.explore()))
+                    found += len(listed[-1])
+                finally:
+                    steps += explorer.steps
+        except Lap as lap:
+            if lap.pc in together:
+                raise
+            together.add(lap.pc)
+            continue
+        except Residue as asked:
+            root, modulus = asked.key, asked.modulus
+            if root and root[0] == "quotient":
+                root, modulus = root[1], modulus * moduli[root[1]]
+            if moduli.get(root, 1) % modulus == 0:
+                raise
+            moduli[root] = lcm(moduli.get(root, 1), modulus)
+            continue
+        states = found
+        break
+    lines = tuple(sorted(program.code[pc].line for pc in together))
+    proof = Proof(program.name, states, steps, time.thread_time() - begin, len(cases), lines)
+    return proof, Closed(tuple((key, moduli[key]) for key in keys), frozenset(together), tuple(listed))
 
 
 class Explorer:
-    def __init__(self, text: str, launch: Launch, most_states: int) -> None:
-        self.program = parse(text, launch)
-        self.machine = Machine(self.program, launch)
+    """Explores one case, to a set of states at questions in normal form."""
+
+    def __init__(
+        self,
+        program: Program,
+        launch: Launch,
+        together: frozenset[int],
+        residues: Mapping[Any, tuple[int, int]],
+        most_states: int,
+        seconds: float,
+    ) -> None:
+        self.program = program
+        self.machine = Machine(program, launch, residues, together)
         self.most_states, self.steps = most_states, 0
+        self.seconds, self.until = seconds, time.thread_time() + seconds
+        self.modulus = self.machine.modulus
+        self.lowest = CONSTANTS + NEAR + self.modulus  # counters stay at this or above when they are shifted
         self.starts = self._starts()
 
     def _starts(self) -> dict[str, list[str]]:
@@ -51,12 +132,15 @@ class Explorer:
                     out[name].append(each.args[1] if each.base == "mov" and not each.guard else "")
         return out
 
-    def prove(self) -> Proof:
-        begin = time.process_time()
+    def explore(self) -> list[State]:
+        """The states at questions, in normal form."""
         todo = [State([Warp(n) for n in range(self.program.threads // 32)])]
         seen: set[Hashable] = set()
+        listed: list[State] = []
         while todo:
             state = todo.pop()
+            if time.thread_time() > self.until:
+                raise Refused(0, "more time than is allowed")
             question = self.run(state)
             if question is None:
                 self.check_end(state)
@@ -65,13 +149,14 @@ class Explorer:
             if key in seen:
                 continue
             seen.add(key)
+            listed.append(state.copy())
             if len(seen) > self.most_states:
                 raise Refused(0, f"more than {self.most_states} states")
             question = self.run(state)  # asked again: counters may have been shifted
             if question is None:
                 raise Refused(0, "a question that is not asked again")
-            todo += [self.answered(state, question, yes) for yes in (True, False)]
-        return Proof(self.program.name, len(seen), self.steps, time.process_time() - begin)
+            todo += [self.answered(state, question, yes) for yes in (False, True)]
+        return listed
 
     def run(self, state: State) -> Question | None:
         """Runs all warps until each is blocked, done, or asks; gives the first question."""
@@ -87,8 +172,11 @@ class Explorer:
                         moved, steps = True, steps + 1
                         if steps > MOST_STEPS:
                             raise Refused(self.program.code[warp.pc].line, "runs on without a question")
+                        if steps % 1024 == 0 and time.thread_time() > self.until:
+                            raise Refused(0, "more time than is allowed")
                 except Fork as fork:
-                    question = question or fork.question
+                    if question is None or fork.question.order < question.order:
+                        question = fork.question
         self.steps += steps
         return question
 
@@ -98,15 +186,15 @@ class Explorer:
             each = self.program.code[stuck[0].pc]
             raise Refused(each.line, f"stuck: warp {stuck[0].number} waits for ever: {each.text}")
         for access in state.accesses:
-            if access.asynchronous and access.id & ~state.ended:
+            if access.id & ~state.ended:
                 raise Refused(access.line, "may be under way when the block ends")
-        if any(queue for queues in state.products.values() for queue in queues):
+        if any(state.products.values()):
             raise Refused(0, "a product by less than four warps")
 
     def answered(self, state: State, question: Question, yes: bool) -> State:
         new = state.copy()
         if question.kind == "bound":
-            low, high = new.oracle.get(question.key, (-1, None))
+            low, high = new.oracle.get(question.key, (self.machine.lowest(question.key), None))
             new.oracle[question.key] = (max(low, question.value), high) if yes else (low, question.value)
         elif question.kind == "fact":
             new.facts[question.key] = int(yes)
@@ -124,14 +212,17 @@ class Explorer:
         for warp in state.warps:
             live = frozenset() if warp.done else self.program.live[warp.pc]
             warp.registers = {r: v for r, v in warp.registers.items() if r in live}
-        for base in self._bases(state):
-            self._shift(state, base)
+        self._drop_instances(state)
+        for depth in range(1 + max((len(each) for each in self.machine.around), default=0)):
+            for base in self._bases(state):
+                if len(base[1]) == depth:
+                    self._shift(state, base)
         self._rename(state)
         return self._key(state)
 
     def _bases(self, state: State) -> list[Any]:
         found = {v.base for warp in state.warps for v in warp.registers.values() if isinstance(v, Counter)}
-        return sorted(found, key=repr)
+        return sorted(found, key=lambda base: (len(base[1]), repr(base)))
 
     def _loops_ahead(self, warp: Warp) -> list[Any]:
         if warp.done:
@@ -142,44 +233,92 @@ class Explorer:
     def _may_start(self, warp: Warp, base: Any) -> bool:
         """Whether a warp may yet come to a counter of this base from outside."""
         for loop in self._loops_ahead(warp):
-            now = warp.registers.get(loop.counter)
-            inside = loop.head <= warp.pc <= loop.back and isinstance(now, Counter)
-            if inside and not self._entered_again(loop.head):
+            around = tuple(v for v in self.machine.around[loop.head] if v is not loop)
+            inside = loop.head <= warp.pc <= loop.back and isinstance(warp.registers.get(loop.counter), Counter)
+            if (inside and not around) or self.machine.generation[loop.head] != base[2]:
                 continue
-            if any(self._start_base(warp, arg) in (None, base) for arg in self.starts[loop.counter]):
+            if not any(self._start_terms(warp, arg) in (None, base[0]) for arg in self.starts[loop.counter]):
+                continue
+            if len(around) == len(base[1]) and self._may_reach(warp, loop, around, base[1]):
                 return True
         return False
 
-    def _entered_again(self, head: int) -> bool:
-        """Whether a loop's start may be reached from within: it lies in another loop."""
-        return any(loop.head < head <= loop.back for loop in self.program.loops)
+    @staticmethod
+    def _may_reach(warp: Warp, loop: Any, around: tuple[Any, ...], instance: tuple[Any, ...]) -> bool:
+        """Whether a warp may yet enter a loop in an instance: with such values of the counters around it. They only
+        grow; a warp that is in the loop or behind it must go around an outer loop first."""
+        for outer, then in zip(around, instance, strict=True):
+            now = warp.registers.get(outer.counter)
+            if not outer.head <= warp.pc <= outer.back:
+                return True
+            if isinstance(now, Counter) and isinstance(then, Counter) and now.base == then.base:
+                now, then = now.value, then.value
+            if not isinstance(now, int) or not isinstance(then, int):
+                return True
+            if now != then:
+                return now < then
+        return bool(warp.pc < loop.head)
 
-    def _start_base(self, warp: Warp, arg: str) -> Any:
+    def _start_terms(self, warp: Warp, arg: str) -> Any:
         value: Value = self.machine.value(warp, arg) if arg else None
         return affine(value, 32).terms if isinstance(value, (int, Affine)) else None
 
+    def _drop_instances(self, state: State) -> None:
+        """Forgets what oracles have answered for instances of loops that no warp can come to any more."""
+        gone: dict[Any, bool] = {}
+        for key in list(state.oracle):
+            for each in key[0][1]:
+                if isinstance(each, Counter):
+                    if each not in gone:
+                        gone[each] = not any(self._may_come(warp, each) for warp in state.warps)
+                    if gone[each]:
+                        del state.oracle[key]
+                        break
+
+    def _may_come(self, warp: Warp, counter: Counter) -> bool:
+        """Whether a warp has, or may yet have, this value of a counter."""
+        for value in warp.registers.values():
+            if isinstance(value, Counter) and value.base == counter.base and value.value <= counter.value:
+                return True
+        return self._may_start(warp, counter.base)
+
     def _shift(self, state: State, base: Any) -> None:
-        """Lowers all counters of a base by one number, if all stay at SMALL or above and no warp can join anew."""
+        """Lowers all counters of a base by one number, if all stay high enough and no warp can join anew."""
         values = [
             v.value for w in state.warps for v in w.registers.values() if isinstance(v, Counter) and v.base == base
         ]
-        by = min(values) - SMALL
+        by = (min(values) - self.lowest) // self.modulus * self.modulus
         if by <= 0 or any(self._may_start(warp, base) for warp in state.warps):
             return
+        self.shifted(state, base, by)
+
+    def shifted(self, state: State, base: Any, by: int) -> None:
+        """Lowers all counters of a base, and the answers on them."""
+
+        def moved(value: Any) -> Any:
+            if not isinstance(value, Counter):
+                return value
+            if value.base == base:
+                return Counter(base, value.value - by)
+            instance = tuple(map(moved, value.base[1]))
+            return (
+                value if instance == value.base[1] else Counter((value.base[0], instance, value.base[2]), value.value)
+            )
+
         for warp in state.warps:
             for name, value in warp.registers.items():
-                if isinstance(value, Counter) and value.base == base:
-                    warp.registers[name] = Counter(base, value.value - by)
-        for key, (low, high) in list(state.oracle.items()):
-            if key[0] == base:  # type: ignore[index]
-                # Below SMALL lie questions on constants only: their answers stay.
-                below = low - by if low - by >= SMALL - 1 else min(low, SMALL - 1)
-                above = None if high is None else high - by if high - by >= SMALL else min(high, SMALL)
-                state.oracle[key] = below, above
+                if isinstance(value, Counter):
+                    warp.registers[name] = moved(value)
+        old, state.oracle = state.oracle, {}
+        for at, difference in list(old):
+            low, high = old[(at, difference)]
+            if at == base:
+                low, high = _lowered(low, high, by, self.machine.divisor(difference))
+            state.oracle[(at[0], tuple(map(moved, at[1])), at[2]), difference] = low, high
 
     def _rename(self, state: State) -> None:
         """Names events in the order in which a walk through the state meets them; forgets those nothing asks for."""
-        state.accesses.sort(key=lambda each: (each.by, each.line, each.write, each.units, each.lanes))
+        state.accesses.sort(key=lambda each: (each.by, each.line, each.write, each.foot.number))
         names: dict[int, int] = {}
 
         def meet(mask: int) -> None:
@@ -195,9 +334,9 @@ class Explorer:
         for _, named in sorted(state.named.items()):
             meet(named.last)
         order = sorted(
-            (at, phase, tuple(bool(w.known & event or w.passed & event) for w in state.warps), event)
+            (at, phase, pc, tuple(bool(w.known & event or w.passed & event) for w in state.warps), event)
             for at, barrier in state.mbarriers.items()
-            for event, phase in barrier.waits
+            for event, phase, pc in barrier.waits
         )
         for *_, event in order:
             meet(event)
@@ -220,8 +359,14 @@ class Explorer:
             warp.extra = {lane: ids for lane, old in sorted(warp.extra.items()) if (ids := new(old) & ~warp.known)}
             own = ((new(event), lanes) for event, lanes in warp.own)
             warp.own = tuple(sorted((event, lanes) for event, lanes in own if event & ~warp.known))
-            warp.open = tuple(replace(each, ids=new(each.ids)) for each in warp.open)
-            warp.groups = tuple(tuple(replace(each, ids=new(each.ids)) for each in group) for group in warp.groups)
+            warp.open = tuple(replace(each, ids=new(each.ids), waits=new(each.waits)) for each in warp.open)
+            warp.groups = tuple(
+                tuple(replace(each, ids=new(each.ids), waits=new(each.waits)) for each in group)
+                for group in warp.groups
+            )
+            warp.fresh = tuple((kind, new(event)) for kind, event in warp.fresh if new(event))
+            warp.cp_open = tuple((new(event), lanes) for event, lanes in warp.cp_open)
+            warp.cp_groups = tuple(tuple((new(event), lanes) for event, lanes in group) for group in warp.cp_groups)
             warp.bulk = {
                 lane: (new(now), tuple(new(each) for each in groups))
                 for lane, (now, groups) in sorted(warp.bulk.items())
@@ -238,17 +383,30 @@ class Explorer:
                 expects=tuple((new(event), count) for event, count in barrier.expects),
                 released=new(barrier.released),
                 done=new(barrier.done),
-                waits=tuple(sorted((new(event), phase - back) for event, phase in barrier.waits)),
+                waits=tuple(sorted((new(event), phase - back, pc) for event, phase, pc in barrier.waits)),
             )
         for number, named in state.named.items():
             state.named[number] = replace(named, last=new(named.last), released=new(named.released))
+        state.products = {
+            group: tuple((what, new(event), warps, new(waits)) for what, event, warps, waits in queue)
+            for group, queue in state.products.items()
+            if queue
+        }
         state.ended = new(state.ended)
 
     def _key(self, state: State) -> Hashable:
         warps = tuple(
             (
                 *(w.pc, w.mask, w.stack, w.known, tuple(w.extra.items()), w.own, w.passed, w.at, w.done, w.open),
-                *(w.groups, w.dirty, tuple(w.bulk.items()), tuple(sorted(w.registers.items()))),
+                *(
+                    w.groups,
+                    w.dirty,
+                    tuple(w.bulk.items()),
+                    w.cp_open,
+                    w.cp_groups,
+                    w.fresh,
+                    tuple(sorted(w.registers.items())),
+                ),
             )
             for w in state.warps
         )
@@ -259,4 +417,13 @@ class Explorer:
         )
 
 
-__all__ = ["Explorer", "Proof", "prove"]
+def _lowered(low: int, high: int | None, by: int, scale: int) -> tuple[int, int | None]:
+    """Answers for a bound that is lowered by `by`, a multiple of what they are divided by. Up to `last` lie questions
+    of constants only: their answers stay."""
+    last, by = (CONSTANTS - 1) // scale, by // scale
+    below = low - by if low - by >= last else min(low, last)
+    above = None if high is None else high - by if high - by > last else min(high, last + 1)
+    return below, above
+
+
+__all__ = ["Closed", "Explorer", "Proof", "closed", "prove"]

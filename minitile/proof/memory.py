@@ -6,104 +6,152 @@ aligned to its size (else it is refused), so masks are exact.
 
 from __future__ import annotations
 
-from minitile.proof.events import Access
-from minitile.proof.state import State, Warp
+from dataclasses import replace
+
+from minitile.proof.events import Access, Footprint
+from minitile.proof.state import ALL, State, Warp, bits
 from minitile.proof.text import Refused
 
 
-def span(unit: int, start: int, size: int, line: int, align: int = 0) -> int:
-    """The units of `size` bytes at `start`."""
-    align = align or size
-    if start % align or size % unit or start % unit:
-        raise Refused(line, f"misaligned: {size} bytes at {start}, by {align}")
-    return ((1 << size // unit) - 1) << start // unit
+class Memory:
+    """Footprints by content, so that they compare by identity. `outside`: units that are not the block's."""
 
+    def __init__(self, unit: int, begin: int, size: int) -> None:
+        self.unit = unit
+        self.outside = (-1 << -(-(begin + size) // unit)) | ((1 << begin // unit) - 1)
+        self.known: dict[tuple[tuple[int, int], ...], Footprint] = {}
+        self.unions: dict[tuple[int, int], Footprint] = {}
+        self.made: dict[tuple[tuple[int, ...], int, int, bool], Footprint] = {}
 
-def access(
-    state: State,
-    warp: Warp,
-    line: int,
-    *,
-    write: bool,
-    asynchronous: bool,
-    shares: tuple[tuple[int, int], ...],
-    barriers: int,
-    outside: int,
-) -> int:
-    """Records an access by lanes of a warp, each with its units; gives its id. Refused if anything that conflicts need
-    not be complete. `barriers`: units that hold mbarriers; `outside`: those that are not the block's shared memory."""
-    units, lanes = 0, 0
-    for lane, mine in shares:
-        if write and units & mine:
+    def span(self, start: int, size: int, line: int, align: int = 0) -> int:
+        """The units of `size` bytes at `start`."""
+        align = align or size
+        if start % align or size % self.unit or start % self.unit:
+            raise Refused(line, f"misaligned: {size} bytes at {start}, by {align}")
+        return ((1 << size // self.unit) - 1) << start // self.unit
+
+    def of(self, shares: tuple[tuple[int, int], ...]) -> Footprint:
+        """The footprint in which each lane has its units."""
+        if shares not in self.known:
+            units, lanes, clash = 0, 0, False
+            for lane, mine in shares:
+                clash |= bool(units & mine)
+                units |= mine
+                lanes |= 1 << lane
+            self.known[shares] = Footprint(units, lanes, shares, clash, len(self.known))
+        return self.known[shares]
+
+    def by_lane(self, addresses: tuple[int, ...], size: int, lanes: int, line: int, to_all: bool = False) -> Footprint:
+        """`size` bytes by each of these lanes; `to_all`: all that they name is accessed by each lane of the warp."""
+        key = addresses, size, lanes, to_all
+        if key not in self.made:
+            shares = tuple((n, self.span(addresses[n], size, line)) for n in bits(lanes))
+            if to_all:
+                total = 0
+                for _, mine in shares:
+                    total |= mine
+                shares = tuple((n, total) for n in range(32))
+            self.made[key] = self.of(shares)
+        return self.made[key]
+
+    def union(self, a: Footprint, b: Footprint) -> Footprint:
+        key = a.number, b.number
+        if key not in self.unions:
+            other = dict(b.shares)
+            self.unions[key] = self.of(tuple((lane, mine | other[lane]) for lane, mine in a.shares))
+        return self.unions[key]
+
+    def access(
+        self,
+        state: State,
+        warp: Warp,
+        line: int,
+        foot: Footprint,
+        *,
+        write: bool,
+        asynchronous: bool = False,
+        copy: bool = False,
+        begun: int = -1,
+    ) -> int:
+        """Records an access; gives its id. Refused if anything that conflicts need not be complete.
+
+        `asynchronous`: by the async proxy. `copy`: by cp.async: of the generic proxy, but not complete at once.
+        `begun`: for a product of a warpgroup, its id if another warp of it has recorded it, else 0.
+        """
+        units, lanes = foot.units, ALL if begun >= 0 else foot.lanes
+        if write and foot.clash:
             raise Refused(line, "two lanes write the same bytes")
-        units |= mine
-        lanes |= 1 << lane
-    if units & barriers:
-        raise Refused(line, "touches an mbarrier")
-    if units & outside:
-        raise Refused(line, "out of bounds of shared memory")
-    if not write and units & ~state.written:
-        raise Refused(line, "reads bytes that nothing has written")
-    knows, by = warp.knows(lanes), (warp.number, warp.pc)
-    own = {event for event, _ in warp.own}
-    kept = []
-    for each in state.accesses:
-        if each.units & units and (write or each.write):
-            _ordered(each, warp, line, knows, own, shares, asynchronous)
-        if not _superseded(each, knows, write, asynchronous, units, by, shares):
-            kept.append(each)
-    event, fence = state.new(), 0 if asynchronous else state.new()
-    state.accesses = [
-        *kept,
-        Access(event, fence, write, asynchronous, units, by, () if asynchronous else shares, line),
-    ]
-    if write:
-        state.written |= units
-    return event
+        if any(units & (((1 << 8 // self.unit) - 1) << at // self.unit) for at in state.mbarriers):
+            raise Refused(line, "touches an mbarrier")
+        if units & self.outside:
+            raise Refused(line, "out of bounds of shared memory")
+        if not write and units & ~state.written:
+            raise Refused(line, "reads bytes that nothing has written")
+        knows, by = warp.knows(lanes), (warp.number // 4 * 4 if begun >= 0 else warp.number, warp.pc)
+        own = {event for event, _ in warp.own}
+        for each in state.accesses:
+            if (write or each.write) and each.foot.units & units:
+                _ordered(each, warp, line, knows, own, foot, asynchronous)
+        if write:
+            state.written |= units
+        if begun > 0:
+            return begun
+        # Accesses of one kind between which the warp hands nothing on are one event.
+        kind = (write, copy, lanes)
+        event = 0 if asynchronous else next((event for each, event in warp.fresh if each == kind), 0)
+        old = next((each for each in state.accesses if each.id == event), None) if event else None
+        if old is not None:
+            new = replace(old, foot=self.union(old.foot, foot))
+        else:
+            event = state.new()
+            new = Access(event, 0 if asynchronous else state.new(), write, asynchronous, foot, by, line)
+            if not asynchronous:
+                warp.fresh = (*(each for each in warp.fresh if each[0] != kind), (kind, event))
+        kept = [each for each in state.accesses if each is not old and not _superseded(each, knows, new)]
+        state.accesses = [*kept, new]
+        return event
 
 
 def _ordered(
-    each: Access,
-    warp: Warp,
-    line: int,
-    knows: int,
-    own: set[int],
-    shares: tuple[tuple[int, int], ...],
-    asynchronous: bool,
+    each: Access, warp: Warp, line: int, knows: int, own: set[int], foot: Footprint, asynchronous: bool
 ) -> None:
     if each.id & ~knows:
         if each.id not in own or asynchronous:
             raise Refused(line, f"races with line {each.line}: that need not be complete")
-        for lane, mine in shares:
-            for other, theirs in each.lanes:
+        for lane, mine in foot.shares:
+            for other, theirs in each.foot.shares:
                 if lane != other and mine & theirs:
                     raise Refused(line, f"races with line {each.line}: lanes {lane} and {other} have not met")
     if asynchronous and not each.asynchronous and each.fence & ~knows:
         raise Refused(line, f"no proxy fence since line {each.line}")
 
 
-def _superseded(
-    each: Access,
-    knows: int,
-    write: bool,
-    asynchronous: bool,
-    units: int,
-    mine: tuple[int, int],
-    shares: tuple[tuple[int, int], ...],
-) -> bool:
+def _superseded(each: Access, knows: int, new: Access) -> bool:
     """Whether all that must be ordered behind `each` must be ordered behind the new access, and then is behind both."""
-    if each.units & ~units:
+    same = each.by == new.by and (new.asynchronous or each.foot.lanes == new.foot.lanes)
+    if (
+        new.write
+    ):  # it is ordered behind `each`, as _ordered has checked; a generic one needs its own thread's fence still
+        if not (new.asynchronous or each.asynchronous or same):
+            return False
+    elif not same or each.write or (new.asynchronous and each.id & ~knows):
         return False
-    same = each.by == mine and (asynchronous or each.lanes == shares)
-    if write:  # it is ordered behind `each`, as _ordered has checked; a generic one needs its own thread's fence still
-        return asynchronous or each.asynchronous or same
-    return same and not each.write and (not asynchronous or not each.id & ~knows)
+    if each.foot.units & ~new.foot.units:
+        return False
+    return new.asynchronous or each.asynchronous or _each_share(each.foot, new.foot)
+
+
+def _each_share(old: Footprint, new: Footprint) -> bool:
+    """Whether each lane's share is within the same lane's new one."""
+    shares = dict(new.shares)
+    return old is new or all(not mine & ~shares.get(lane, 0) for lane, mine in old.shares)
 
 
 def fence(state: State, warp: Warp, lanes: int) -> None:
-    """fence.proxy.async by these lanes: for their own generic accesses up to here."""
+    """fence.proxy.async by these lanes: for their own generic accesses up to here that are complete."""
     for each in state.accesses:
         if each.by[0] == warp.number and not each.asynchronous:
-            whose = sum(1 << lane for lane, _ in each.lanes)
-            if not whose & ~lanes and each.fence & ~warp.known and (each.fence, whose) not in warp.own:
+            whose = each.foot.lanes
+            done = not each.id & ~warp.knows(whose) or any(event == each.id for event, _ in warp.own)
+            if done and not whose & ~lanes and each.fence & ~warp.known and (each.fence, whose) not in warp.own:
                 warp.did(each.fence, whose)

@@ -7,83 +7,74 @@ where the answer of an oracle is needed: a test of a loop, a truth of the launch
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from minitile.proof import barriers, memory
+from minitile.proof import barriers
 from minitile.proof.descriptors import rows_of_16
-from minitile.proof.events import MBarrier, Product
-from minitile.proof.state import ALL, State, Warp, bits
-from minitile.proof.text import ARITHMETIC, INTEGER, Instruction, Launch, Program, Refused, is_wait, registers
-from minitile.proof.values import (
-    SMALL,
-    TOP,
-    UNIFORM,
-    Affine,
-    Counter,
-    Predicate,
-    Value,
-    affine,
-    binary,
-    by_lane,
-    compare,
-    join,
-    lanes_of,
-    launch_wide,
-    logic,
-    negate,
-    of_a_lane,
-    signed,
-    symbol,
-    uniform,
-    unknown,
-)
+from minitile.proof.events import MBarrier, Product, replace
+from minitile.proof.memory import Memory, fence
+from minitile.proof.registers import BASE, Fork, Question, Registers, Residue
+from minitile.proof.state import ALL, State, Warp
+from minitile.proof.text import ARITHMETIC, EVENTS, Instruction, Launch, Program, Refused, is_wait, registers
+from minitile.proof.values import TOP, UNIFORM, Predicate, symbol
 
-BASE = 5 * 1024  # where shared memory begins: one address that stands for all with the declared alignment
-_IDLE = ("griddepcontrol.", "setmaxnreg.", "prefetch.tensormap", "nanosleep", "st.global.")
+_IDLE = (
+    "griddepcontrol.",
+    "setmaxnreg.",
+    "prefetch",
+    "nanosleep",
+    "st.global.",
+    "red.global",
+    "red.relaxed.gpu.global",
+)
+_IDLE_FENCES = ("fence.acq_rel.", "fence.sc.", "fence.proxy.async.global", "fence.proxy.tensormap", "membar.")
 _LOAD = "cp.async.bulk.tensor.{}d.shared::{}.global.mbarrier::complete_tx::bytes"
 _LOADS = {_LOAD.format(n, where) for n in range(1, 6) for where in ("cluster", "cta")}
-_STORES = {f"cp.async.bulk.tensor.{n}d.global.shared::cta.bulk_group" for n in range(1, 6)}
+_STORES = re.compile(
+    r"cp\.async\.bulk\.tensor\.[1-5]d\.global\.shared::cta\.bulk_group|"
+    r"cp\.reduce\.async\.bulk\.tensor\.[1-5]d\.global\.shared::cta\.\w+\.bulk_group"
+)
+_CP_ASYNC = re.compile(r"cp\.async\.c[ag]\.shared(?:::cta)?\.global(?:\.L2::\w+)?")
 _INIT = re.compile(r"mbarrier\.init\.shared(::cta)?\.b64")
 _ARRIVE = re.compile(r"mbarrier\.arrive(\.expect_tx)?(\.release)?(\.cta)?\.shared(::cta)?\.b64")
 _WAIT = re.compile(r"mbarrier\.try_wait\.parity(\.acquire)?(\.cta)?\.shared(::cta)?\.b64")
 _PRODUCT = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.\w+\.(\w+)\.(\w+)(\.satfinite)?")
-_STMATRIX = re.compile(r"stmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b16")
-_LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b16")
-_SHARED = re.compile(r"(?:st|ld)\.shared(?:::cta)?(?:\.v([24]))?\.[busf](8|16|32|64)")
-_INTEGER_OP = re.compile(r"(add|sub|mul\.lo|and|or|xor|shl|shr|min|max|div|rem)\.([sub](?:32|64))")
+_STMATRIX = re.compile(r"stmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b(?:16|8)")
+_LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m(?:8n8|16n16)\.x([124])(\.trans)?\.shared(::cta)?\.b(?:16|8)")
+_SHARED = re.compile(r"(?:st|ld)\.shared(?:::cta)?(?:\.v([24]))?\.[busf](8|16|32|64|128)")
+_BAR_RED = re.compile(r"(?:bar|barrier)\.red(?:\.aligned)?\.(?:popc\.u32|(?:and|or)\.pred)")
 _ITEM = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
+_ACCESSES = ("st", "ld", "stmatrix", "ldmatrix")
+_ATOMIC = ("atom.global", "atom.relaxed.gpu.global", "atom.acq_rel.gpu.global", "ld.acquire.gpu.global")
 
 
-@dataclass(frozen=True)
-class Question:
-    """kind "bound": whether value < bound, key (base, bound); "fact": key a Predicate; "warp": key (warp, register,
-    lane; -1 for all)."""
+class Machine(Registers):
+    """`together`: instructions at which all lanes of a warp leave a wait together (an assumption, docs/proof.md)."""
 
-    kind: str
-    key: Any
-    value: int = 0
-
-
-class Fork(Exception):
-    def __init__(self, question: Question) -> None:
-        super().__init__(question)
-        self.question = question
-
-
-class Machine:
-    def __init__(self, program: Program, launch: Launch) -> None:
-        self.program, self.launch = program, launch
+    def __init__(
+        self,
+        program: Program,
+        launch: Launch,
+        residues: Mapping[Any, tuple[int, int]] | None = None,
+        together: frozenset[int] = frozenset(),
+    ) -> None:
+        super().__init__(program, launch, residues or {})
+        self.together = together
         sizes = [_SHARED.fullmatch(each.op) for each in program.code]
         self.unit = min([4, *(int(each[2]) // 8 for each in sizes if each)])
-        self.outside = (-1 << -(-(BASE + program.shared) // self.unit)) | ((1 << BASE // self.unit) - 1)
-        self.loops = {each.counter: each for each in program.loops}
+        self.memory = Memory(self.unit, BASE, program.shared)
         self.products = self._product_registers()
         for each in program.code:
             if each.op.startswith("mbarrier.try_wait") and not is_wait(program.code, each.pc):
                 raise Refused(each.line, "a wait that is not tried again at once")
-        self.quiet = [self._quiet(each) for each in program.code]
+        self.open = [self._open(each) for each in program.code]
         self.touches = [self._bits({*each.reads, *each.writes}) for each in program.code]
+        self.plain = [self._plain(each) for each in program.code]
+        self.computes = [  # whether nothing but arithmetic lies between an open branch and its end
+            all(self.plain[i] or program.code[i].base == "bra" for i in range(pc + 1, end))
+            for pc, end in enumerate(self.open)
+        ]
 
     def _product_registers(self) -> dict[str, int]:
         names: dict[str, int] = {}
@@ -97,130 +88,6 @@ class Machine:
     def _bits(self, names: set[str]) -> int:
         return sum(1 << self.products[each] for each in names if each in self.products)
 
-    # -- operands
-
-    def value(self, warp: Warp, arg: str) -> Value:
-        if arg == "%tid.x":
-            return tuple(range(warp.number * 32, warp.number * 32 + 32))
-        if re.fullmatch(r"%n?ctaid\.[xyz]", arg):
-            return symbol(arg)
-        if arg in ("%ntid.x",):
-            return self.program.threads
-        if arg == "%laneid":
-            return tuple(range(32))
-        if arg.startswith("%"):
-            return warp.registers.get(arg, TOP)
-        if INTEGER.fullmatch(arg):
-            return int(arg, 0)
-        if arg in self.program.arrays:
-            return BASE + self.program.arrays[arg][0]
-        return symbol("param", arg) if re.fullmatch(r"[A-Za-z_]\w*", arg) else TOP
-
-    def operand(self, warp: Warp, arg: str, width: int) -> Value:
-        value = self.value(warp, arg)
-        return value % (1 << width) if isinstance(value, int) else value
-
-    def address(self, warp: Warp, arg: str, line: int) -> Value:
-        match = re.fullmatch(r"\[(%?\w+)(?:\+(-?\d+))?\]", arg)
-        value = self.value(warp, match[1]) if match else TOP
-        if not match or not all(isinstance(each, int) for each in lanes_of(value)):
-            raise Refused(line, f"an address that is not known: {arg}")
-        return by_lane(lambda each: (each + int(match[2] or 0)) % (1 << 32), value)
-
-    def one_address(self, warp: Warp, arg: str, lanes: int, line: int) -> int:
-        value = lanes_of(self.address(warp, arg, line))
-        found = {value[lane] for lane in bits(lanes)}
-        if len(found) != 1:
-            raise Refused(line, f"addresses that differ in the warp: {arg}")
-        return int(found.pop())
-
-    def number(self, warp: Warp, arg: str, line: int) -> int:
-        value = self.value(warp, arg)
-        if not isinstance(value, int):
-            raise Refused(line, f"not known: {arg}")
-        return value
-
-    # -- truths
-
-    def truth(self, state: State, value: Value) -> Value:
-        """A predicate as 0, 1, UNIFORM or TOP; asks for facts."""
-        if not isinstance(value, Predicate):
-            return value if value in (0, 1) or value is UNIFORM else TOP
-        operation, *rest = value.expression
-        if operation == "not":
-            return negate(self.truth(state, rest[0]))
-        if operation in ("and", "or"):
-            first = self.truth(state, rest[0])
-            if first == (0 if operation == "and" else 1):
-                return first
-            return self.truth(state, rest[1])
-        if value not in state.facts:
-            raise Fork(Question("fact", value))
-        return state.facts[value]
-
-    def lanes(self, state: State, warp: Warp, each: Instruction) -> int:
-        """The lanes that execute an instruction."""
-        if not each.guard:
-            return warp.mask
-        value = warp.registers.get(each.guard, TOP)
-        truths = tuple(self.truth(state, v) if warp.mask >> n & 1 else 0 for n, v in enumerate(lanes_of(value)))
-        unknowns = [n for n, v in enumerate(truths) if v not in (0, 1)]
-        if value is UNIFORM or len(unknowns) == 1:
-            lane = -1 if value is UNIFORM else unknowns[0]
-            raise Fork(Question("warp", (warp.number, each.guard, lane)))
-        if unknowns:
-            raise Refused(each.line, f"{each.guard} is not known, and may differ in the warp")
-        yes = sum(1 << n for n, v in enumerate(truths) if v == 1)
-        return warp.mask & ~yes if each.negated else warp.mask & yes
-
-    def below(self, state: State, a: Value, b: Value) -> Value:
-        """a < b where a counter is on one side; b a bound of the launch, or a small constant."""
-        if isinstance(a, int):
-            a = Counter((), signed(a, 32))
-        if isinstance(b, int):
-            b = signed(b, 32)
-            if a.base or not -SMALL < b < SMALL:
-                return UNIFORM
-            return int(a.value < b)
-        if not isinstance(b, Affine) or (not a.base and a.value < 0):
-            return UNIFORM
-        key = (a.base, b)
-        low, high = state.oracle.get(key, (-1, None))
-        if a.value <= low:
-            return 1
-        if high is not None and a.value >= high:
-            return 0
-        raise Fork(Question("bound", key, a.value))
-
-    def test(self, state: State, name: str, kind: str, a: Value, b: Value) -> Value:
-        """`setp`, of scalars."""
-        counted = isinstance(a, Counter) or isinstance(b, Counter)
-        if not counted and kind[1:] == "32" and isinstance(a, int) and isinstance(b, Affine):
-            counted = name in ("lt", "ge") and 0 <= a < SMALL
-        if not counted and kind[1:] == "32" and isinstance(b, int) and isinstance(a, Affine):
-            counted = name in ("gt", "le") and 0 <= b < SMALL
-        if not counted:
-            return compare(name, kind, a, b)
-        if kind not in ("s32", "u32", "b32") or not (uniform(a) and uniform(b)):
-            return unknown(a, b)
-        if kind != "s32" and any(_below_zero(v) for v in (a, b)):
-            return UNIFORM
-        if name in ("eq", "ne"):
-            if isinstance(b, Counter):
-                a, b = b, a
-            if a.base or not isinstance(b, int) or not -SMALL < signed(b, 32) < SMALL:
-                return UNIFORM
-            return int((a.value == signed(b, 32)) == (name == "eq"))
-        if name in ("gt", "le"):
-            a, b = b, a
-        if isinstance(b, Counter):
-            if not isinstance(a, int) or b.base or not -SMALL < signed(a, 32) < SMALL:
-                return UNIFORM
-            holds: Value = int(signed(a, 32) < b.value)
-        else:
-            holds = self.below(state, a, b) if isinstance(a, (int, Counter)) else UNIFORM
-        return negate(holds) if name in ("ge", "le") else holds
-
     # -- one instruction
 
     def step(self, state: State, warp: Warp) -> bool:
@@ -231,58 +98,102 @@ class Machine:
             warp.mask, warp.stack = warp.stack[-1][1], warp.stack[:-1]
         each = self.program.code[warp.pc]
         if each.base == "bra":
-            try:
-                self.branch(state, warp, each)
-            except (Fork, Refused):
-                if not self.quiet[each.pc]:
-                    raise
-                self.skip(warp, each.pc, self.quiet[each.pc])
+            self.branch(state, warp, each)
             return True
         lanes = ALL
         if each.guard or warp.mask != ALL:
-            arithmetic = (each.base in ARITHMETIC and not self._is_event(each)) or each.op.startswith("st.global")
-            try:
-                lanes = self.lanes(state, warp, each)
-            except (Fork, Refused):
-                if not arithmetic:
-                    raise
-                self._touch(warp, each)
-                for name in each.writes:
-                    warp.registers[name] = TOP
+            lanes, known = self.possible(state, warp, each)
+            if not known and self.plain[each.pc]:
+                self._perhaps(warp, each)
                 warp.pc += 1
                 return True
+            if not known and (self._is_asked(warp, each) or not self._is_access(each)):
+                lanes = self.lanes(state, warp, each)
         if lanes and not self.execute(state, warp, each, lanes):
             return False
-        warp.pc = warp.pc + 1
+        warp.pc += 1
         return True
 
-    def _quiet(self, each: Instruction) -> int:
-        """Where the ways of a branch join again, if on neither of them anything happens that counts; else 0."""
+    def _perhaps(self, warp: Warp, each: Instruction) -> None:
+        self._touch(warp, each)
+        for name in each.writes:
+            warp.registers[name] = TOP
+
+    @staticmethod
+    def _plain(each: Instruction) -> bool:
+        """Whether an instruction only computes, or has to do with global memory only."""
+        if each.op.startswith(("elect", "shfl", "vote", "redux", "match", "mma")):
+            return False
+        return (each.base in ARITHMETIC and not each.op.startswith("ld.shared")) or each.op.startswith(_IDLE[2:])
+
+    @staticmethod
+    def _is_access(each: Instruction) -> bool:
+        """Whether an instruction does no more than to access shared memory; it may be taken for executed then."""
+        return bool(_SHARED.fullmatch(each.op) or _CP_ASYNC.fullmatch(each.op) or _STORES.fullmatch(each.op))
+
+    @staticmethod
+    def _is_asked(warp: Warp, each: Instruction) -> bool:
+        """Whether a guard is one truth of the launch."""
+        return isinstance(warp.registers.get(each.guard), Predicate)
+
+    def _open(self, each: Instruction) -> int:
+        """Where the ways of a forward branch join again, if what lies between computes and accesses only; else 0."""
         code, end = self.program.code, each.target
         if each.base != "bra" or not each.guard or end <= each.pc:
             return 0
-        if code[end - 1].base == "bra" and not code[end - 1].guard and code[end - 1].target > end:
-            end = code[end - 1].target
-        written: set[str] = set()
-        for i in code[each.pc + 1 : end]:
-            plain = (i.base in ARITHMETIC and not self._is_event(i)) or i.op.startswith("st.global")
-            if not plain and not (i.base == "bra" and i.pc < i.target <= end):
+        now = each.pc + 1
+        while now < end:
+            inner = code[now]
+            if inner.base == "bra":
+                if inner.target <= inner.pc:
+                    return 0
+                end = max(end, inner.target)
+            elif not self._plain(inner) and not self._is_access(inner):
                 return 0
-            written |= set(i.writes)
-        return 0 if end >= len(code) or written & self.program.live[end] else end
+            now += 1
+        inside = any(each.pc < i.target < end and not each.pc <= i.pc < end for i in code if i.base == "bra")
+        return 0 if end >= len(code) or inside else end
 
-    def skip(self, warp: Warp, pc: int, end: int) -> None:
-        """Goes over a quiet part, whichever way through it is taken."""
-        for each in self.program.code[pc + 1 : end]:
-            self._touch(warp, each)
-            for name in each.writes:
-                warp.registers[name] = TOP
+    def perhaps(self, state: State, warp: Warp, pc: int, end: int) -> None:
+        """Executes what lies behind a branch up to where all ways join, each access as if it were executed; at a label
+        nothing is known of what lies between it and a branch to it."""
+        code = self.program.code
+        for now in range(pc + 1, end):
+            self._forget(warp, pc, now)
+            each = code[now]
+            if each.base == "bra":
+                continue
+            lanes, known = self.possible(state, warp, each)
+            if not self.plain[now]:
+                if lanes:
+                    self.execute(state, warp, each, lanes)
+                continue
+            try:
+                if known and lanes:
+                    self.execute(state, warp, each, lanes)
+                elif not known:
+                    self._perhaps(warp, each)
+            except Fork:
+                self._perhaps(warp, each)
+        self._forget(warp, pc, end)
         warp.pc = end
 
-    def _is_event(self, each: Instruction) -> bool:
-        return each.op.startswith(("ld.shared", "elect", "shfl"))
+    def _forget(self, warp: Warp, begin: int, label: int) -> None:
+        code = self.program.code
+        first = min((i.pc for i in code[begin:label] if i.base == "bra" and i.target == label), default=label)
+        for each in code[first:label]:
+            for name in each.writes:
+                warp.registers[name] = TOP
 
     def branch(self, state: State, warp: Warp, each: Instruction) -> None:
+        if each.guard and self.open[each.pc]:
+            taken, known = self.possible(state, warp, each)
+            arms = any(i.base == "bra" for i in self.program.code[each.pc + 1 : self.open[each.pc]])
+            if not known and self._is_asked(warp, each) and not self.computes[each.pc]:
+                taken, known = self.lanes(state, warp, each), True
+            if not known or (arms and taken not in (0, warp.mask)):
+                self.perhaps(state, warp, each.pc, self.open[each.pc])
+                return
         taken = self.lanes(state, warp, each)
         if taken == warp.mask:
             warp.pc = each.target
@@ -311,114 +222,38 @@ class Machine:
         op = each.op
         if each.base != "wgmma":
             self._touch(warp, each)
+        if warp.fresh and each.base in EVENTS and each.base not in _ACCESSES and not _CP_ASYNC.fullmatch(op):
+            warp.fresh = ()
         if each.base in ARITHMETIC and not op.startswith("ld.shared"):
+            if each.op.startswith(("elect", "shfl")) and (
+                lanes != ALL or each.args[-1] not in ("0xffffffff", "-1", "4294967295")
+            ):
+                raise Refused(each.line, f"by some lanes of a warp: {each.text}")
+            if each.base == "ld" and not op.startswith(("ld.param.", "ld.global.", "ld.const.", "ld.local.", *_ATOMIC)):
+                raise Refused(each.line, f"not known: {each.op}")
             self.arithmetic(state, warp, each, lanes)
         elif each.base == "mbarrier":
             return self.mbarrier(state, warp, each, lanes)
         elif each.base in ("bar", "barrier"):
             return self.bar(state, warp, each, lanes)
         elif each.base == "wgmma":
-            self.wgmma(state, warp, each, lanes)
+            return self.wgmma(state, warp, each, lanes)
         elif each.base == "cp":
             self.copy(state, warp, each, lanes)
-        elif each.base == "fence":
+        elif each.base in ("fence", "membar"):
             self.fence(state, warp, each, lanes)
         elif op == "ret":
             self.ret(state, warp, each, lanes)
+        elif op.startswith(_ATOMIC):
+            for name in each.writes:
+                self.put(warp, name, TOP, lanes)
         elif op.startswith(_IDLE):
             pass
         else:
             self.generic(state, warp, each, lanes)
         return True
 
-    def put(self, warp: Warp, name: str, value: Value, lanes: int) -> None:
-        if lanes != ALL:
-            old = lanes_of(warp.registers.get(name, TOP))
-            mixed = tuple(v if lanes >> n & 1 else old[n] for n, v in enumerate(lanes_of(value)))
-            value = join(tuple(map(of_a_lane, mixed)))
-        warp.registers[name] = value
-
-    # -- registers
-
-    def arithmetic(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
-        if each.op.startswith(("elect", "shfl")):
-            if lanes != ALL or each.args[-1] not in ("0xffffffff", "-1", "4294967295"):
-                raise Refused(each.line, f"by some lanes of a warp: {each.text}")
-            warp.converge()
-        if each.op == "elect.sync" and re.fullmatch(r"(_|%\w+)\|%\w+", each.args[0]):
-            for name in each.writes:
-                warp.registers[name] = TOP
-            warp.registers[each.args[0].partition("|")[2]] = (1, *(0,) * 31)
-            return
-        if each.base == "ld" and not each.op.startswith(("ld.param.", "ld.global.", "ld.const.", "ld.local.")):
-            raise Refused(each.line, f"not known: {each.op}")
-        result = self.result(state, warp, each)
-        if len(each.writes) == 1:
-            self.put(warp, each.writes[0], result, lanes)
-        else:
-            for name in each.writes:
-                self.put(warp, name, TOP, lanes)
-
-    def result(self, state: State, warp: Warp, each: Instruction) -> Value:
-        op, args = each.op, each.args
-        if not each.writes or not re.fullmatch(r"%\w+", args[0]):
-            return TOP
-        if match := re.fullmatch(r"mov\.[busf](32|64)", op):
-            return self.moved(warp, each, int(match[1]))
-        if op.startswith("cvta.") or op in ("cvt.s64.s32", "cvt.u64.u32", "cvt.s32.s64", "cvt.u32.u64"):
-            return self.converted(self.value(warp, args[1]), op)
-        if match := re.fullmatch(r"ld\.param\.[sub](32|64)", op):
-            found = re.fullmatch(r"\[(\w+)\]", args[1])
-            return symbol("param", found[1]) if found else TOP
-        if match := _INTEGER_OP.fullmatch(op):
-            name, kind = match[1][:3], match[2]
-            a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
-            return by_lane(lambda x, y: binary(name, kind, x, y), a, b)
-        if match := re.fullmatch(r"mad\.lo\.([su]32)", op):
-            a, b, c = (self.operand(warp, arg, 32) for arg in args[1:4])
-            kind = match[1]
-            return by_lane(lambda x, y, z: binary("add", kind, binary("mul", kind, x, y), z), a, b, c)
-        if match := re.fullmatch(r"(and|or|xor|not)\.pred", op):
-            values = [self.value(warp, arg) for arg in args[1:]]
-            name = match[1]
-            return by_lane(negate if name == "not" else lambda x, y: logic(name, x, y), *values)
-        if match := re.fullmatch(r"setp\.(lt|le|gt|ge|eq|ne)\.([sub](?:32|64))", op):
-            name, kind = match[1], match[2]
-            a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
-            return by_lane(lambda x, y: self.test(state, name, kind, x, y), a, b)
-        if re.fullmatch(r"selp\.[sub](32|64)", op):
-            width = int(op[-2:])
-            a, b = (self.operand(warp, arg, width) for arg in args[1:3])
-            return by_lane(_select, a, b, self.value(warp, args[3]))
-        if re.fullmatch(r"shfl\.sync\.idx\.b32", op) and args[2] == "0" and args[3] == "31":
-            return lanes_of(self.value(warp, args[1]))[0]
-        return TOP
-
-    def moved(self, warp: Warp, each: Instruction, width: int) -> Value:
-        value = self.operand(warp, each.args[1], width)
-        loop = self.loops.get(each.args[0])
-        if loop and launch_wide(value) and not isinstance(self.value(warp, loop.bound), int):
-            start = affine(value, 32)
-            return Counter(start.terms, start.const)
-        return value
-
-    @staticmethod
-    def converted(value: Value, op: str) -> Value:
-        if op.startswith("cvta."):
-            return value
-        if op == "cvt.s64.s32":
-            return by_lane(lambda v: _extended(v), value)
-        if op == "cvt.u64.u32":
-            return value if not isinstance(value, Counter) else UNIFORM
-        return by_lane(lambda v: v % (1 << 32) if isinstance(v, int) else unknown(v), value)
-
     # -- synchronisation
-
-    def barrier_units(self, state: State) -> int:
-        out = 0
-        for at in state.mbarriers:
-            out |= memory.span(self.unit, at, 8, 0)
-        return out
 
     def mbarrier(self, state: State, warp: Warp, each: Instruction, lanes: int) -> bool:
         op, args, line = each.op, each.args, each.line
@@ -443,7 +278,7 @@ class Machine:
             parity = self.number(warp, args[2], line)
             if parity not in (0, 1):
                 raise Refused(line, f"a parity of {parity}")
-            if not barriers.wait(state, warp, at, lanes, line, parity):
+            if not barriers.wait(state, warp, at, lanes, each, parity, each.pc in self.together):
                 return False
             self.put(warp, args[0], 1, lanes)
             return True
@@ -455,13 +290,12 @@ class Machine:
         at, count = self.one_address(warp, each.args[0], lanes, each.line), self.number(warp, each.args[1], each.line)
         if not 0 < count < 1 << 20:
             raise Refused(each.line, f"an mbarrier of {count} arrivals")
-        shares = ((lanes.bit_length() - 1, memory.span(self.unit, at, 8, each.line)),)
-        units = self.barrier_units(state)
-        if units & shares[0][1]:
+        if any(abs(at - other) < 8 for other in state.mbarriers):
             raise Refused(each.line, "an mbarrier initialised twice")
-        event = memory.access(
-            state, warp, each.line, write=True, asynchronous=False, shares=shares, barriers=units, outside=self.outside
-        )
+        foot = self.memory.of(((lanes.bit_length() - 1, self.memory.span(at, 8, each.line)),))
+        warp.fresh = ()
+        event = self.memory.access(state, warp, each.line, foot, write=True)
+        warp.fresh = ()
         fence = state.accesses.pop().fence
         warp.learn(event, lanes)
         state.mbarriers[at] = MBarrier(count, count, event, event, fence)
@@ -472,8 +306,8 @@ class Machine:
                 if not state.mbarriers[at].last & ~warp.knows(lanes) and not state.mbarriers[at].index:
                     warp.learn(state.mbarriers[at].fence, lanes)
         elif each.op in ("fence.proxy.async", "fence.proxy.async.shared::cta"):
-            memory.fence(state, warp, lanes)
-        else:
+            fence(state, warp, lanes)
+        elif not each.op.startswith(_IDLE_FENCES):
             raise Refused(each.line, f"not known: {each.op}")
 
     def bar(self, state: State, warp: Warp, each: Instruction, lanes: int) -> bool:
@@ -481,6 +315,12 @@ class Machine:
             raise Refused(each.line, "a barrier by some lanes of a warp")
         if each.op == "bar.warp.sync" and each.args in (("0xffffffff",), ("-1",), ("4294967295",)):
             warp.synchronise()
+        elif _BAR_RED.fullmatch(each.op) and len(each.args) in (3, 4):
+            number = self.number(warp, each.args[1], each.line)
+            threads = self.number(warp, each.args[2], each.line) if len(each.args) > 3 else self.program.threads
+            for name in each.writes:
+                warp.registers[name] = UNIFORM
+            barriers.meet(state, warp, number, threads, each.line, True)
         elif each.op in ("bar.sync", "barrier.sync.aligned", "bar.arrive", "barrier.arrive.aligned"):
             number = self.number(warp, each.args[0], each.line)
             threads = self.number(warp, each.args[1], each.line) if len(each.args) > 1 else self.program.threads
@@ -511,25 +351,12 @@ class Machine:
             size = int(match[1] or 1) * int(match[2]) // 8
         else:
             raise Refused(each.line, f"not known: {each.op}")
-        value = lanes_of(self.address(warp, each.args[1 if load else 0], each.line))
-        shares = tuple((n, memory.span(self.unit, value[n], size, each.line)) for n in bits(lanes) if n < sharers)
-        if (load and sharers < 32) or (each.base.endswith("matrix") and load):
-            # Rows that one lane names are given to all: each lane reads them all.
-            total = 0
-            for _, mine in shares:
-                total |= mine
-            shares = tuple((n, total) for n in range(32))
-        event = memory.access(
-            state,
-            warp,
-            each.line,
-            write=not load,
-            asynchronous=False,
-            shares=shares,
-            barriers=self.barrier_units(state),
-            outside=self.outside,
-        )
-        warp.did(event, sum(1 << n for n, _ in shares))
+        value = self.address(warp, each.args[1 if load else 0], lanes & ((1 << sharers) - 1), each.line)
+        # Rows that one lane names are given to all: each lane reads them all.
+        to_all = each.base == "ldmatrix"
+        foot = self.memory.by_lane(value, size, lanes & ((1 << sharers) - 1), each.line, to_all)
+        event = self.memory.access(state, warp, each.line, foot, write=not load)
+        warp.did(event, foot.lanes)
         for name in each.writes:
             self.put(warp, name, TOP, lanes)
 
@@ -551,7 +378,22 @@ class Machine:
                 raise Refused(line, "no mbarrier has been initialised at this address")
             event = self._bulk(state, warp, each, lanes, at, size, write=True)
             barriers.copied(state, warp, barrier, lanes, line, size, event)
-        elif op in _STORES and len(args) == 2:
+        elif _CP_ASYNC.fullmatch(op) and len(args) in (3, 4) and args[2] in ("4", "8", "16"):
+            self.cp_async(state, warp, each, lanes)
+        elif op == "cp.async.commit_group" and not args:
+            self._whole(warp, lanes, each)
+            warp.cp_groups, warp.cp_open = (*warp.cp_groups, warp.cp_open), ()
+        elif op in ("cp.async.wait_group", "cp.async.wait_all") and len(args) == (op[-1] == "p"):
+            self._whole(warp, lanes, each)
+            if not args:
+                warp.cp_groups, warp.cp_open = (*warp.cp_groups, warp.cp_open), ()
+            cut = max(len(warp.cp_groups) - (self.number(warp, args[0], line) if args else 0), 0)
+            for event, whose in (each for group in warp.cp_groups[:cut] for each in group):
+                warp.did(event, whose)
+            warp.cp_groups = warp.cp_groups[cut:]
+            while warp.cp_groups and not warp.cp_groups[0]:
+                warp.cp_groups = warp.cp_groups[1:]
+        elif _STORES.fullmatch(op) and len(args) == 2:
             self._one(lanes, each)
             at, size = self.one_address(warp, args[1], lanes, line), self.box(warp, args[0], line)
             event = self._bulk(state, warp, each, lanes, at, size, write=False)
@@ -575,24 +417,30 @@ class Machine:
         else:
             raise Refused(line, f"not known: {each.text}")
 
+    def cp_async(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
+        """Each of these lanes starts a copy of some bytes; a share of 0 bytes is filled with zeros all the same."""
+        size = int(each.args[2])
+        value = self.address(warp, each.args[0], lanes, each.line)
+        foot = self.memory.by_lane(value, size, lanes, each.line)
+        event = self.memory.access(state, warp, each.line, foot, write=True, copy=True)
+        if (event, lanes) not in warp.cp_open:
+            warp.cp_open += ((event, lanes),)
+
+    @staticmethod
+    def _whole(warp: Warp, lanes: int, each: Instruction) -> None:
+        if lanes != ALL:
+            raise Refused(each.line, f"by some lanes of a warp: {each.text}")
+
     @staticmethod
     def _one(lanes: int, each: Instruction) -> None:
         if lanes & (lanes - 1):
             raise Refused(each.line, "a bulk copy by several lanes")
 
     def _bulk(self, state: State, warp: Warp, each: Instruction, lanes: int, at: int, size: int, *, write: bool) -> int:
-        return memory.access(
-            state,
-            warp,
-            each.line,
-            write=write,
-            asynchronous=True,
-            shares=((lanes.bit_length() - 1, memory.span(self.unit, at, size, each.line, 128)),),
-            barriers=self.barrier_units(state),
-            outside=self.outside,
-        )
+        foot = self.memory.of(((lanes.bit_length() - 1, self.memory.span(at, size, each.line, 128)),))
+        return self.memory.access(state, warp, each.line, foot, write=write, asynchronous=True)
 
-    def wgmma(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
+    def wgmma(self, state: State, warp: Warp, each: Instruction, lanes: int) -> bool:
         if lanes != ALL:
             raise Refused(each.line, "wgmma by some lanes of a warp")
         warp.converge()
@@ -602,9 +450,12 @@ class Machine:
             warp.groups, warp.open = (*warp.groups, warp.open), ()
         elif each.op == "wgmma.wait_group.sync.aligned":
             cut = max(len(warp.groups) - self.number(warp, each.args[0], each.line), 0)
+            pending = {event for _, event, _, _ in state.products.get(warp.number // 4, ())}
+            if any(product.ids in pending for group in warp.groups[:cut] for product in group):
+                return False  # other warps have yet to execute their part
             for group in warp.groups[:cut]:
                 for product in group:
-                    warp.known |= product.ids
+                    warp.known |= product.ids | product.waits
             warp.groups = warp.groups[cut:]
             while warp.groups and not warp.groups[0]:
                 warp.groups = warp.groups[1:]
@@ -612,6 +463,7 @@ class Machine:
             self.product(state, warp, each, match)
         else:
             raise Refused(each.line, f"not known: {each.op}")
+        return True
 
     def product(self, state: State, warp: Warp, each: Instruction, match: re.Match[str]) -> None:
         args, line = each.args, each.line
@@ -642,48 +494,49 @@ class Machine:
                 raise Refused(line, f"a descriptor that is not known: {word:#x}")
             words.append(word)
             for address in pieces:
-                units |= memory.span(self.unit, address, 16, line)
-        event = memory.access(
-            state,
-            warp,
-            line,
-            write=False,
-            asynchronous=True,
-            shares=tuple((lane, units if lane == 0 else 0) for lane in range(32)),
-            barriers=self.barrier_units(state),
-            outside=self.outside,
-        )
+                units |= self.memory.span(address, 16, line)
+        known = self.begun(state, warp, (warp.pc, *words), line)
+        foot = self.memory.of(((0, units),))
+        event = self.memory.access(state, warp, line, foot, write=False, asynchronous=True, begun=known)
         warp.open += (Product(event, accumulators, fragments, form),)
-        self.together(state, warp, (warp.pc, *words), line)
+        self.part(state, warp, event)
 
-    def together(self, state: State, warp: Warp, what: tuple[Any, ...], line: int) -> None:
-        """The four warps of a warpgroup execute the same products."""
-        group, place = divmod(warp.number, 4)
+    def part(self, state: State, warp: Warp, event: int) -> None:
+        """A warp has executed its part of the product; with the last part all warps learn which waits the others had
+        passed by then: its completion comes behind them."""
+        group, me = warp.number // 4, 1 << warp.number % 4
+        waits = sum(wait for each in state.mbarriers.values() for wait, _, _ in each.waits) & warp.known
+        queue = state.products[group]
+        place = next(n for n, each in enumerate(queue) if each[2] & me and each[1] in (0, event))
+        what, _, warps, passed = queue[place]
+        passed |= waits
+        if warps != 15:
+            state.products[group] = (*queue[:place], (what, event, warps, passed), *queue[place + 1 :])
+            return
+        state.products[group] = (*queue[:place], *queue[place + 1 :])
+
+        def told(products: tuple[Product, ...]) -> tuple[Product, ...]:
+            return tuple(replace(each, waits=passed) if each.ids == event else each for each in products)
+
+        for other in state.warps[group * 4 : group * 4 + 4]:
+            other.open, other.groups = told(other.open), tuple(map(told, other.groups))
+
+    def begun(self, state: State, warp: Warp, what: tuple[Any, ...], line: int) -> int:
+        """The event of a product that another warp of the warpgroup has begun, 0 if this is the first. The four warps
+        execute the same products; the product is one event of the warpgroup."""
+        group, me = warp.number // 4, 1 << warp.number % 4
         if (group + 1) * 4 > len(state.warps):
             raise Refused(line, "a product by less than four warps")
-        queues = list(state.products.get(group, ((), (), (), ())))
-        queues[place] += (what,)
-        while all(queues):
-            if len({queue[0] for queue in queues}) > 1:
+        queue = state.products.get(group, ())
+        for place, (other, event, warps, passed) in enumerate(queue):
+            if warps & me:
+                continue
+            if other != what:
                 raise Refused(line, "warps of a warpgroup execute different products")
-            queues = [queue[1:] for queue in queues]
-        state.products[group] = tuple(queues)
+            state.products[group] = (*queue[:place], (other, event, warps | me, passed), *queue[place + 1 :])
+            return int(event)
+        state.products[group] = (*queue, (what, 0, me, 0))
+        return 0
 
 
-def _below_zero(a: Value) -> bool:
-    return a.value < 0 if isinstance(a, Counter) else isinstance(a, int) and signed(a, 32) < 0
-
-
-def _select(a: Value, b: Value, p: Value) -> Value:
-    if p in (0, 1):
-        return a if p == 1 else b
-    return unknown(a, b, p)
-
-
-def _extended(value: Value) -> Value:
-    if isinstance(value, int):
-        return signed(value, 32) % (1 << 64)
-    return value if isinstance(value, Affine) else unknown(value)
-
-
-__all__ = ["BASE", "Fork", "Machine", "Question"]
+__all__ = ["BASE", "Fork", "Machine", "Question", "Residue"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,8 @@ class Warp:
     """`known`: ids that every lane knows. `extra`: what single lanes know besides. `own`: (id, lanes) of which each of
     these lanes knows its own share only. `passed`: waits that not all lanes need have passed. `mask`: active lanes;
     `stack`: (pc, mask) where others join again. `dirty`: registers accessed since the last wgmma.fence, as bits.
-    `bulk`: by lane, ids of stores since the last commit, and of the groups."""
+    `bulk`: by lane, ids of stores since the last commit, and of the groups. `cp_open`, `cp_groups`: the same of
+    cp.async, as (id, lanes). `fresh`: accesses, by kind, that later ones of the kind may join."""
 
     number: int
     pc: int = 0
@@ -34,6 +35,9 @@ class Warp:
     groups: tuple[tuple[Product, ...], ...] = ()
     dirty: int = -1
     bulk: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    fresh: tuple[tuple[tuple[bool, bool, int], int], ...] = ()
+    cp_open: tuple[tuple[int, int], ...] = ()
+    cp_groups: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     def copy(self) -> Warp:
         new = Warp(*(getattr(self, name) for name in Warp.__slots__))
@@ -68,7 +72,7 @@ class Warp:
     def did(self, event: int, lanes: int) -> None:
         """These lanes have each done their share of an event."""
         if lanes & (lanes - 1):
-            self.own += ((event, lanes),)
+            self.own += ((event, lanes),) if (event, lanes) not in self.own else ()
         else:
             self.learn(event, lanes)
 
@@ -96,17 +100,17 @@ bits = _bits
 
 @dataclass(slots=True)
 class State:
-    """`oracle`: for (base of a counter, bound) up to which value base + v < bound holds, and from which it does not
-    (None: not known). `facts`: predicates of the launch. `products`: for each warpgroup, per warp, what the others of
-    it have yet to execute."""
+    """`oracle`: for (base of a counter, bound - base) up to which value the difference is above it, and from which it
+    is not (None: not known). `facts`: predicates of the launch. `products`: for each warpgroup, what some of its warps
+    have yet to execute: (product, id, warps that have, waits that they had passed)."""
 
     warps: list[Warp]
     mbarriers: dict[int, MBarrier] = field(default_factory=dict)
     named: dict[int, NamedBarrier] = field(default_factory=dict)
     accesses: list[Access] = field(default_factory=list)
-    oracle: dict[Hashable, tuple[int, int | None]] = field(default_factory=dict)
+    oracle: dict[tuple[Any, Any], tuple[int, int | None]] = field(default_factory=dict)
     facts: dict[Any, int] = field(default_factory=dict)
-    products: dict[int, tuple[tuple[Any, ...], ...]] = field(default_factory=dict)
+    products: dict[int, tuple[tuple[Any, int, int, int], ...]] = field(default_factory=dict)
     ids: int = 0
     written: int = 0
     ended: int = 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 REGISTER = re.compile(r"%[A-Za-z_]\w*(?:\.[xyz])?")
 INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
@@ -15,11 +15,13 @@ INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
 # parameters is among them: what is loaded is a symbol or unknown.
 _ARITHMETIC = """
     mov cvt cvta add sub mul mad fma div rem min max neg abs and or xor not shl shr shf prmt lop3 bfe bfi setp selp set
-    ex2 lg2 rcp sqrt rsqrt sin cos tanh copysign clz popc brev ld shfl elect"""
+    ex2 lg2 rcp sqrt rsqrt sin cos tanh copysign clz popc brev bfind ld shfl elect mma vote redux match activemask addc
+    subc madc sad dp4a dp2a mad24 mul24 slct testp fns szext bmsk cnot"""
 ARITHMETIC = frozenset(_ARITHMETIC.split())
 # Instructions that do more than to write a register.
 _EVENTS = """
-    bra ret bar barrier fence mbarrier cp wgmma st stmatrix ldmatrix griddepcontrol setmaxnreg prefetch nanosleep"""
+    bra ret bar barrier fence membar mbarrier cp wgmma st stmatrix ldmatrix griddepcontrol setmaxnreg prefetch nanosleep
+    red atom"""
 EVENTS = frozenset(_EVENTS.split())
 
 
@@ -37,12 +39,14 @@ class Launch:
     """Facts of a launch that the text does not hold.
 
     boxes: bytes that a copy by each tensor map moves, by the parameter's name. threads: of the block; None: what
-    `.reqntid` says. shared: bytes of dynamic shared memory; None: what the comment at its declaration says.
+    `.reqntid` says. shared: bytes of dynamic shared memory; None: what the comment at its declaration says. divides:
+    what a parameter is a multiple of, by its name.
     """
 
     boxes: Mapping[str, int]
     threads: int | None = None
     shared: int | None = None
+    divides: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +118,9 @@ def registers(text: str) -> tuple[str, ...]:
 _STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)(?:\s+(.*))?", re.S)
 
 
+_WRITERS = ("mbarrier.try_wait", "wgmma.mma_async", "bar.red", "barrier.red")
+
+
 def _instruction(pc: int, line: int, text: str) -> Instruction:
     match = _STATEMENT.fullmatch(text)
     if not match:
@@ -122,8 +129,10 @@ def _instruction(pc: int, line: int, text: str) -> Instruction:
     args, base = split_operands(rest), op.partition(".")[0]
     if base not in ARITHMETIC and base not in EVENTS:
         raise Refused(line, f"not known: {op}")
+    if base == "ld" and not re.match(r"ld\.(?:param|const|local|shared|(?:\w+\.)*?global)\b", op):
+        raise Refused(line, f"not known: {op}")  # it might be of shared memory
     writes: tuple[str, ...] = ()
-    if (base in ARITHMETIC or base == "ldmatrix" or op.startswith(("mbarrier.try_wait", "wgmma.mma_async"))) and args:
+    if (base in ARITHMETIC or base in ("ldmatrix", "atom") or op.startswith(_WRITERS)) and args:
         writes = registers(args[0])
     behind = args[1:] if writes and base != "wgmma" else args
     reads = tuple(r for each in behind for r in registers(each)) + ((guard, *writes) if guard else ())
@@ -306,9 +315,14 @@ def data_operands(each: Instruction) -> tuple[int, ...]:
         return (1,)
     if each.base in ("ld", "ldmatrix"):
         return (0,)
+    if each.op.startswith("cp.async.c") and len(each.args) > 1:
+        return (1, 3)
     if each.op.startswith("wgmma.mma_async"):
         return (0, *((1,) if each.args[1].startswith("{") else ()), *range(3, len(each.args)))
     return ()
+
+
+_UNSEEN = ("st.global", "prefetch", "red.", "atom.")  # global memory is not looked at
 
 
 def _needed(code: list[Instruction], loops: tuple[Loop, ...]) -> frozenset[str]:
@@ -318,10 +332,10 @@ def _needed(code: list[Instruction], loops: tuple[Loop, ...]) -> frozenset[str]:
         if each.base in EVENTS or each.op.startswith("ld.shared"):
             skipped = data_operands(each)
             for n, arg in enumerate(each.args):
-                if n not in skipped and not (each.op.startswith("st.global") or each.op.startswith("prefetch")):
+                if n not in skipped and not each.op.startswith(_UNSEEN):
                     arg = re.sub(r"(\[%\w+), *\{[^}]*\}", r"\1", arg)
                     needed |= set(registers(arg))
-            if each.guard:
+            if each.guard and not each.op.startswith(_UNSEEN):
                 needed.add(each.guard)
     grown = True
     while grown:
@@ -345,9 +359,7 @@ def _next_kept(code: list[Instruction], needed: frozenset[str]) -> tuple[int, ..
     out = list(range(len(code) + 1))
     for each in reversed(code):
         touched = {*each.writes, *each.reads}
-        idle = (each.base in ARITHMETIC and not each.op.startswith(("shfl", "elect", "ld."))) or each.op.startswith(
-            "ld.param"
-        )
+        idle = each.base in ARITHMETIC and not each.op.startswith(("shfl", "elect", "ld.shared"))
         if idle and each.pc not in targets and needed.isdisjoint(each.writes) and products.isdisjoint(touched):
             out[each.pc] = out[each.pc + 1]
     return tuple(out)

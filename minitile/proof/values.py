@@ -2,9 +2,9 @@
 
     value  = int                     the exact bits, 0 … 2^width - 1, the same in all lanes
            | Affine(terms, const)    Σ c·symbol + const, one integer for the whole launch
-           | Counter(base, value)    base + value: a loop's counter
+           | Counter(base, value)    base + value: a loop's counter; base is (terms, counters around it, generation)
            | Lanes (a tuple of 32)   one of the others for each lane
-           | Predicate(expression)   a truth that is one for the whole launch, not known yet
+           | Predicate(expression)   a truth that is one for the whole launch, not asked for yet
            | UNIFORM                 unknown, but the same in all lanes of a warp
            | TOP                     unknown
 A predicate register holds 0 or 1, or what is unknown of them. An operation is exact on integers. On the others it is
@@ -15,11 +15,13 @@ unknown.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 SMALL: Final = 8  # counters may be compared with constants below this
+DEEP: Final = 8  # symbols are not nested deeper than this
+NEAR: Final = 4  # and with a bound plus at most this
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +39,14 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    base: tuple[tuple[Hashable, int], ...]
+    base: tuple[tuple[tuple[Hashable, int], ...], tuple[Any, ...], int]
     value: int
 
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """(operation, a, b) over integers and Affine; or ("not", p), ("and", p, q), ("or", p, q) over predicates, 0, 1."""
+    """(operation, kind, a, b) over integers and Affine; ("above", base, value, bound): base + value < bound; or
+    ("not", p), ("and", p, q), ("or", p, q) over predicates, 0, 1."""
 
     expression: tuple[Any, ...]
 
@@ -135,8 +138,9 @@ _EXACT: dict[str, Callable[[int, int], int]] = {
 _TYPE = re.compile(r"[subf]?(8|16|32|64)")
 
 
-def binary(name: str, kind: str, a: Value, b: Value) -> Value:
-    """`name` (see _EXACT) of type `kind` such as s32, on scalars: not on Lanes."""
+def binary(name: str, kind: str, a: Value, b: Value, modulus: int = 1) -> Value:
+    """`name` (see _EXACT) of type `kind` such as s32, on scalars: not on Lanes. Counters that count from 0 are known by
+    the modulus."""
     width, is_signed = int(kind[1:]), kind[0] == "s"
     if isinstance(a, int) and isinstance(b, int):
         if is_signed:
@@ -146,6 +150,10 @@ def binary(name: str, kind: str, a: Value, b: Value) -> Value:
         return _EXACT[name](a, b) % (1 << width)
     if isinstance(b, Counter) and name == "add":
         a, b = b, a
+    if isinstance(a, Counter) and isinstance(b, int) and name in ("rem", "and") and not a.base[0] and a.value >= 0:
+        divisor = b if name == "rem" else b + 1
+        if divisor > 0 and modulus % divisor == 0 and (name == "rem" or not b & (b + 1)):
+            return a.value % divisor
     if isinstance(a, Counter) and isinstance(b, int) and name in ("add", "sub") and width == 32:
         return Counter(a.base, _EXACT[name](a.value, signed(b, width)))
     if not (launch_wide(a) and launch_wide(b)):
@@ -158,7 +166,87 @@ def binary(name: str, kind: str, a: Value, b: Value) -> Value:
         name, b = "mul", 1 << b
     if name == "mul" and isinstance(b, int):
         return _normal(plus(Affine((), 0), affine(a, width), signed(b, width)), width)
-    return symbol(name, kind, a, b)
+    exact = _by_constant(name, a, b, width) if isinstance(a, Affine) and isinstance(b, int) else None
+    if exact is None and max(_depth(a), _depth(b)) >= DEEP:
+        return UNIFORM
+    return symbol(name, kind, a, b) if exact is None else exact
+
+
+def _depth(a: Value, limit: int = DEEP) -> int:
+    """How deep symbols are nested, up to a limit."""
+    if not isinstance(a, Affine) or not limit:
+        return 0
+    inner = [
+        max(_depth(v, limit - 1) for v in key[2:]) for key, _ in a.terms if isinstance(key, tuple) and len(key) == 4
+    ]
+    return 1 + max(inner, default=0)
+
+
+def _by_constant(name: str, a: Affine, b: int, width: int) -> Value | None:
+    """Division, remainder, shift and mask by a constant that divides all coefficients; None: not exact."""
+    if b == 0 and name in ("or", "xor", "shr", "and"):
+        return 0 if name == "and" else a
+    if name == "shr" and b == width - 1 and not_negative(a):
+        return 0
+    if name == "and" and not b & (b + 1):
+        return a.const & b if all(c % (b + 1) == 0 for _, c in a.terms) else None
+    divisor = 1 << min(b, 64) if name == "shr" else b
+    if name not in ("shr", "div", "rem") or divisor <= 0 or b >= width * (name == "shr") + (1 << 31) * (name != "shr"):
+        return None
+    if any(c % divisor for _, c in a.terms) or not not_negative(a):
+        return None
+    if name == "rem":
+        return a.const % divisor
+    return _normal(Affine(tuple((key, c // divisor) for key, c in a.terms), a.const // divisor), width)
+
+
+_KEEPS_SIGN = ("add", "mul", "shr", "div", "rem", "min", "max", "and", "shl", "or")
+
+
+def not_negative(a: Value) -> bool:
+    """Whether a value of the launch cannot be negative, if sizes are not."""
+    if isinstance(a, int):
+        return a < 1 << 31
+    if not isinstance(a, Affine) or a.const < 0:
+        return False
+    return all(c > 0 and _no_negative_symbol(key) for key, c in a.terms)
+
+
+def _no_negative_symbol(key: Any) -> bool:
+    if key[0] in ("param", "quotient") or key[0].startswith("%"):
+        return True
+    return key[0] in _KEEPS_SIGN and not_negative(key[2]) and not_negative(key[3])
+
+
+def residue_asked(a: Value) -> tuple[Hashable, int] | None:
+    """A symbol and a modulus: were its residue known, a value that is not known might be. The innermost such."""
+    for key, _ in a.terms if isinstance(a, Affine) else ():
+        if not isinstance(key, tuple) or len(key) != 4:
+            continue
+        name, _, x, y = key
+        found = residue_asked(x) or residue_asked(y)
+        if found:
+            return found
+        divisor = y + 1 if name == "and" else 1 << y if name == "shr" and y < 3 else y
+        if name in ("div", "rem", "and", "shr") and isinstance(y, int) and 2 <= divisor <= 8 and isinstance(x, Affine):
+            for root, c in x.terms:
+                if c % divisor:
+                    return root, divisor
+    return None
+
+
+def with_residues(a: Value, residues: Mapping[Hashable, tuple[int, int]]) -> Value:
+    """Each symbol s of `residues` written as modulus·quotient + residue."""
+    if not isinstance(a, Affine) or not any(key in residues for key, _ in a.terms):
+        return a
+    out = Affine((), a.const)
+    for key, c in a.terms:
+        if key in residues:
+            modulus, residue = residues[key]
+            out = plus(out, Affine(((("quotient", key), modulus),), residue), c)
+        else:
+            out = plus(out, Affine(((key, 1),), 0), c)
+    return out if out.terms else out.const % (1 << 32)
 
 
 def compare(name: str, kind: str, a: Value, b: Value) -> Value:

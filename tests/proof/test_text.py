@@ -46,6 +46,7 @@ COPY = (
     "global.mbarrier::complete_tx::bytes [%r1], [%d0, {%r9}], [%r1+1024];"
 )
 WAIT = "$w:\n mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1024], 0;\n @!%p1 bra $w;"
+CP = "cp.async.ca.shared.global [%r2], [%d1], 4, %r9;"
 MAP = "mov.b64 %d0, T;"
 PUT = "@%p0 cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%d0, {%r9}], [%r1];"
 DONE = "cp.async.bulk.commit_group;\n cp.async.bulk.wait_group.read 0;"
@@ -67,6 +68,19 @@ LOOP = (
         f"{STORE} {DATA} @%p4 bra $a; st.global.u32 [%d1], %r3;\n$a: bar.sync 0;",
         "ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0; @%p4 st.global.u32 [%d1], %r3; bar.sync 0;",
         f"{STORE} bar.warp.sync 0xffffffff; {NEXT} {LOAD}",
+        f"{CP} cp.async.commit_group; cp.async.wait_group 0; mov.u32 %r3, %r2; {LOAD}",
+        f"{CP} cp.async.commit_group; cp.async.commit_group; cp.async.wait_group 1; bar.sync 0; {OTHER} {LOAD}",
+        f"{CP} cp.async.wait_all; fence.proxy.async.shared::cta; bar.sync 0; {MAP} {PUT} {DONE}",
+        f"{STORE} bar.red.popc.u32 %r8, 0, %p0; {OTHER} {LOAD}",
+        # Accesses that some lanes may execute, and others not.
+        f"{DATA} @%p4 st.shared.u32 [%r2], %r0; bar.sync 0; {OTHER} {LOAD}",
+        f"{STORE} bar.sync 0; {OTHER} {DATA.replace('r3', 'r8')} @%p4 bra $a; {LOAD} bra $b;"
+        f"\n$a:\n {LOAD}\n$b: bar.sync 0; {STORE}",
+        # Two loops by one bound, one after the other; a slot that is the counter's remainder; a bound of at most 3.
+        f"{LOOP.format('')} {LOOP.format('bar.sync 0;').replace('$l', '$k').replace('$e', '$f').replace('%r6', '%r7')}",
+        LOOP.format("rem.s32 %r8, %r6, 3; mul.lo.s32 %r8, %r8, 256; add.s32 %r8, %r8, %r2; st.shared.u32 [%r8], %r0;"),
+        "min.s32 %r8, %r9, 3;"
+        + LOOP.format("mul.lo.s32 %r5, %r6, 256; add.s32 %r5, %r5, %r2; st.shared.u32 [%r5], 0;").replace("%r9", "%r8"),
         f"{STORE} bar.sync 0; {LOOP.format(f'{OTHER} {LOAD} bar.sync 0; {STORE} bar.sync 0;')}",
         "setp.lt.u32 %p3, %r0, 32; @%p3 bra $a; bar.sync 1, 64; bra $b;\n$a:\n bar.arrive 1, 64;\n$b:",
         f"{INIT} {MAP} {COPY} {WAIT} mov.u32 %r3, %r2; {LOAD}",
@@ -95,7 +109,7 @@ def test_sound(body):
         ("ld.u32 %r3, [%d1];", "not known"),
         (
             "ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0; @%p4 bra $a; mov.u32 %r2, %r1;\n$a: " + STORE,
-            "may differ",
+            "not known: [%r2]",
         ),
         (f"{STORE} bar.sync 0; {LOOP.format(f'{OTHER} {LOAD} bar.sync 0; {STORE}')}", "races with line"),
         (f"{STORE} bar.sync 0; {LOOP.format(f'{OTHER} {LOAD} {STORE} bar.sync 0;')}", "races with line"),
@@ -116,12 +130,31 @@ def test_sound(body):
         (f"{MAP} {STORE} bar.sync 0; fence.proxy.async.shared::cta; bar.sync 0; {PUT}", "ends while"),
         (f"{MAP} {STORE} fence.proxy.async.shared::cta; {PUT} {DONE}", "nothing has written"),
         ("ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0; @%p4 bra $a; bar.sync 0;\n$a:", "may differ in the warp"),
-        ("ld.global.u32 %r3, [%d1]; st.shared.u32 [%r3], %r0;", "an address that is not known"),
+        ("ld.global.u32 %r3, [%d1]; st.shared.u32 [%r3], %r0;", "not known: [%r3]"),
         ("$l:\n ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0; @%p4 bra $l;", "not counted"),
         ("red.shared.add.u32 [%r1], 1;", "not known"),
         ("tcgen05.fence::before_thread_sync;", "not known"),
-        ("cp.async.cg.shared.global [%r2], [%d1], 16;", "not known"),
-        ("membar.cta;", "not known"),
+        ("cp.async.mbarrier.arrive.shared.b64 [%r1];", "not known"),
+        ("ld.relaxed.cta.shared.u32 %r3, [%r2];", "not known"),
+        # Fences of global memory order nothing here.
+        (f"{STORE} membar.cta; {OTHER} {LOAD}", "nothing has written"),
+        (f"{STORE} bar.sync 0; fence.acq_rel.cta; {OTHER} {LOAD} {STORE}", "races with line"),
+        (f"{MAP} {STORE} fence.proxy.async.global; bar.sync 0; {PUT} {DONE}", "no proxy fence"),
+        # cp.async: complete for the thread that waits, for others behind a barrier; complete before the end.
+        (f"{CP} cp.async.commit_group; mov.u32 %r3, %r2; {LOAD}", "races with line"),
+        (f"{CP} cp.async.wait_group 0; mov.u32 %r3, %r2; {LOAD}", "races with line"),
+        (f"{CP} cp.async.commit_group; cp.async.wait_group 1; mov.u32 %r3, %r2; {LOAD}", "races with line"),
+        (f"{CP} cp.async.wait_all; {NEXT} {LOAD}", "have not met"),
+        (f"{CP} bar.sync 0; cp.async.wait_all; {OTHER} {LOAD}", "races with line"),
+        (f"{CP} cp.async.wait_all; bar.sync 0; {OTHER} {LOAD} {CP} cp.async.wait_all;", "races with line"),
+        (f"{CP} cp.async.commit_group;", "under way when the block ends"),
+        (f"{CP} {CP} cp.async.wait_all;", "races with line"),
+        (f"{CP} fence.proxy.async.shared::cta; cp.async.wait_all; bar.sync 0; {MAP} {PUT} {DONE}", "no proxy fence"),
+        ("@%p0 cp.async.commit_group;", "by some lanes"),
+        # What may have been stored counts as stored.
+        (f"{DATA} @%p4 st.shared.u32 [%r2], %r0; {OTHER} {LOAD}", "nothing has written"),
+        (f"{STORE} bar.sync 0; {OTHER} {LOAD} {DATA} @%p4 st.shared.u32 [%r2], %r0;", "races with line"),
+        (f"{STORE} bar.sync 0; {OTHER} {LOAD} {DATA} @%p4 bra $a; {STORE}\n$a:", "races with line"),
         ("mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1024], 0;", "not tried again"),
         ("mbarrier.init.shared.b64 [%r1+1024], 1;", "by several lanes"),
         ("call foo;", "not known"),
@@ -150,7 +183,8 @@ ROLE = "setp.eq.u32 %p5, %r0, 32; setp.lt.u32 %p3, %r0, 32; @!%p3 bra $z; {}\n b
         ("bar.sync 16;", "a barrier 16 of"),
         ("bar.sync 1, 48;", "of 48 threads"),
         ("ld.global.u32 %r3, [%d1]; bar.sync %r3;", "not known: %r3"),
-        ("bar.red.popc.u32 %r3, 0, %p0;", "not known: bar.red"),
+        ("bar.red.popc.s32 %r3, 0, %p0;", "not known: bar.red"),
+        ("@%p0 bar.red.popc.u32 %r3, 0, %p0;", "some lanes"),
         ("barrier.sync 0;", "not known: barrier.sync"),
         (f"{INIT} {WAIT.replace('], 0;', '], 2;')}", "a parity of 2"),
         (INIT.replace("+1024], 1;", "+1024], 0;"), "an mbarrier of 0 arrivals"),
@@ -162,12 +196,11 @@ ROLE = "setp.eq.u32 %p5, %r0, 32; setp.lt.u32 %p3, %r0, 32; @!%p3 bra $z; {}\n b
         (f"{MAP} {COPY}", "no mbarrier has been initialised"),
         ("@%p0 ret;", "some lanes of a warp end"),
         (f"{MAP} {STORE} fence.proxy.async.shared::cta; bar.sync 0; {PUT[5:]}", "a bulk copy by several lanes"),
-        ("fence.proxy.async.global;", "not known: fence"),
-        ("fence.acq_rel.cta;", "not known: fence"),
+        ("fence.proxy.alias;", "not known: fence"),
         ("@%p0 elect.sync _|%p4, 0xffffffff;", "may differ in the warp"),
         ("elect.sync _|%p4, 0x0000ffff;", "by some lanes of a warp"),
         ("@%p0 stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r0};", "a matrix by some lanes"),
-        ("st.shared.b128 [%r2], %r0;", "not known: st.shared.b128"),
+        ("st.shared.b256 [%r2], %r0;", "not known: st.shared.b256"),
         ("@%p0 wgmma.fence.sync.aligned;", "wgmma by some lanes"),
         ("wgmma.unknown.sync.aligned;", "not known: wgmma.unknown"),
     ],

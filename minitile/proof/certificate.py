@@ -1,0 +1,34 @@
+"""Certificates: what a proof found, as data for JSON, for `check` to check without a search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitile.proof.check import FORMAT, digest, facts
+from minitile.proof.encoding import Encoder
+from minitile.proof.explore import MOST_SECONDS, MOST_STATES, closed
+from minitile.proof.text import Launch
+
+
+def certificate(
+    text: str, launch: Launch, *, most_states: int = MOST_STATES, seconds: float = MOST_SECONDS
+) -> dict[str, Any]:
+    """Proves a PTX text for a launch; gives the certificate. Raises Refused."""
+    proof, found = closed(text, launch, most_states=most_states, seconds=seconds)
+    encoder = Encoder()
+    plain = Encoder()  # without a table: keys of moduli are short
+    cases = [[encoder(state) for state in case] for case in found.cases]
+    return {
+        "format": FORMAT,
+        "name": proof.name,
+        "text": digest(text),
+        "launch": facts(launch),
+        "moduli": [[plain(key), modulus] for key, modulus in found.moduli],
+        "together": sorted(found.together),
+        "lines": list(proof.together),
+        "cases": cases,
+        "table": encoder.table,
+    }
+
+
+__all__ = ["certificate"]

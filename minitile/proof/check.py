@@ -1,0 +1,135 @@
+"""The checker of certificates: that a set of states is closed under all steps, without a fault on the way.
+
+It searches nothing. From the start, and from each listed state along both answers of its question, it runs to the next
+question and demands that the state there, in normal form, is listed; a run that ends must end well. Every cycle must
+pass a "true" of a counted loop. What is listed is no hint that is trusted: the states are only where runs may end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Mapping
+from itertools import product
+from typing import Any
+
+from minitile.proof.encoding import Decoder
+from minitile.proof.explore import MOST_CASES, Explorer
+from minitile.proof.state import State, Warp
+from minitile.proof.text import Launch, Program, Refused, parse
+
+FORMAT = 1
+
+
+def check(certificate: Mapping[str, Any], text: str, launch: Launch, *, seconds: float = 600.0) -> int:
+    """Checks that a certificate proves a PTX text for a launch; gives the number of states. Raises Refused."""
+    _demand(certificate.get("format") == FORMAT, "another format")
+    _demand(certificate.get("text") == digest(text), "of another text")
+    _demand(certificate.get("launch") == facts(launch), "of another launch")
+    program = parse(text, launch)
+    try:
+        keys, moduli = _moduli(certificate["moduli"])
+        together = frozenset(int(pc) for pc in certificate["together"])
+        cases, table = list(certificate["cases"]), list(certificate["table"])
+    except (TypeError, ValueError, KeyError) as error:
+        raise Refused(0, f"not a certificate: {error!r}") from error
+    residues = list(product(*(range(n if key else 1) for key, n in zip(keys, moduli, strict=True))))
+    _demand(len(cases) == len(residues) <= MOST_CASES, "not all cases of residues")
+    states = 0
+    for case, each in zip(cases, residues, strict=True):
+        known = {key: (n, residue) for key, n, residue in zip(keys, moduli, each, strict=True)}
+        states += _check_case(program, launch, together, known, case, table, seconds)
+    return states
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def facts(launch: Launch) -> dict[str, Any]:
+    return {
+        "boxes": dict(sorted(launch.boxes.items())),
+        "threads": launch.threads,
+        "shared": launch.shared,
+        "divides": dict(sorted(launch.divides.items())),
+    }
+
+
+def _demand(holds: bool, reason: str) -> None:
+    if not holds:
+        raise Refused(0, f"not a certificate: {reason}")
+
+
+def _moduli(data: Any) -> tuple[list[Any], list[int]]:
+    decoder = Decoder([], None)  # type: ignore[arg-type]
+    keys, moduli = [decoder(key) for key, _ in data], [int(n) for _, n in data]
+    _demand(len(set(keys)) == len(keys) and all(n >= 1 for n in moduli), "moduli")
+    return keys, moduli
+
+
+def _check_case(
+    program: Program,
+    launch: Launch,
+    together: frozenset[int],
+    residues: dict[Any, tuple[int, int]],
+    case: Any,
+    table: list[Any],
+    seconds: float,
+) -> int:
+    explorer = Explorer(program, launch, together, residues, 0, seconds)
+    decoder = Decoder(table, explorer.machine.memory)
+    states = [decoder.state(each) for each in case]
+    places: dict[Hashable, int] = {}
+    for place, state in enumerate(states):
+        _demand(len(state.warps) == program.threads // 32, "warps")
+        _demand(all(warp.number == n for n, warp in enumerate(state.warps)), "warps")
+        try:
+            places[explorer.normalise(state)] = place
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+            raise Refused(0, f"not a certificate: {error!r}") from error
+    _reached(explorer, State([Warp(n) for n in range(program.threads // 32)]), places)
+    idle: dict[int, list[int]] = {}  # steps that need not come nearer to the end of a loop
+    for place, state in enumerate(states):
+        try:
+            question = explorer.run(state)
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+            raise Refused(0, f"not a certificate: {error!r}") from error
+        _demand(question is not None, "a state that asks nothing")
+        assert question is not None
+        for yes in (True, False):
+            to = _reached(explorer, explorer.answered(state, question, yes), places)
+            if to is not None and not (yes and question.kind == "bound"):
+                idle.setdefault(place, []).append(to)
+    _demand(not _cyclic(idle), "a cycle in which no loop advances")
+    return len(states)
+
+
+def _reached(explorer: Explorer, state: State, places: Mapping[Hashable, int]) -> int | None:
+    """The listed state that a run comes to; None: it ends."""
+    if explorer.run(state) is None:
+        explorer.check_end(state)
+        return None
+    place = places.get(explorer.normalise(state))
+    _demand(place is not None, "a state that is not listed")
+    return place
+
+
+def _cyclic(edges: Mapping[int, list[int]]) -> bool:
+    colour: dict[int, int] = {}
+    for start in edges:
+        stack = [(start, iter(edges[start]))] if start not in colour else []
+        colour.setdefault(start, 1)
+        while stack:
+            node, rest = stack[-1]
+            following = next(rest, None)
+            if following is None:
+                colour[node] = 2
+                stack.pop()
+            elif colour.get(following) == 1:
+                return True
+            elif following not in colour:
+                colour[following] = 1
+                stack.append((following, iter(edges.get(following, ()))))
+    return False
+
+
+__all__ = ["FORMAT", "check", "digest", "facts"]

@@ -1,0 +1,90 @@
+"""Abstract states as plain data for JSON, and back. Tuples are lists; all else that JSON lacks is {tag: content}.
+
+Long tuples and footprints stand once in a table. Nothing is trusted: what is not a state raises Refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, ClassVar
+
+from minitile.proof.events import Access, Footprint, MBarrier, NamedBarrier, Product
+from minitile.proof.memory import Memory
+from minitile.proof.state import State, Warp
+from minitile.proof.text import Refused
+from minitile.proof.values import TOP, UNIFORM, Affine, Counter, Predicate
+
+_RECORDS: dict[str, Any] = {each.__name__: each for each in (Access, MBarrier, NamedBarrier, Product, Warp, State)}
+_VALUES: dict[str, Any] = {each.__name__: each for each in (Affine, Counter, Predicate)}
+_LONG = 8  # tuples at least as long stand in the table
+
+
+class Encoder:
+    def __init__(self) -> None:
+        self.table: list[Any] = []
+        self._places: dict[Any, int] = {}
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, (bool, str)) or value is None:
+            return value
+        if isinstance(value, int):
+            return value if -(1 << 50) < value < 1 << 50 else {"x": hex(value)}
+        if value is TOP or value is UNIFORM:
+            return {"u": value.name}
+        if isinstance(value, Footprint):
+            return {"f": self._place(("footprint", value.shares), value.shares)}
+        if isinstance(value, tuple):
+            return {"t": self._place(value, value)} if len(value) >= _LONG else [self(each) for each in value]
+        if isinstance(value, dict):
+            return {"d": [[self(key), self(each)] for key, each in value.items()]}
+        if isinstance(value, list):
+            return {"l": [self(each) for each in value]}
+        return {type(value).__name__: [self(getattr(value, each.name)) for each in fields(value)]}
+
+    def _place(self, key: Any, shares: tuple[Any, ...]) -> int:
+        if key not in self._places:
+            content = [self(each) for each in shares]
+            self._places[key] = len(self.table)
+            self.table.append(content)
+        return self._places[key]
+
+
+class Decoder:
+    def __init__(self, table: list[Any], memory: Memory) -> None:
+        self.table, self.memory = table, memory
+        self._made: dict[int, Any] = {}
+
+    def state(self, data: Any) -> State:
+        try:
+            state = self(data)
+            if not isinstance(state, State):
+                raise Refused(0, "not a certificate: something that is not a state")
+            return state
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError) as error:
+            raise Refused(0, f"not a certificate: {error!r}") from error
+
+    def __call__(self, data: Any) -> Any:
+        if isinstance(data, list):
+            return tuple(map(self, data))
+        if not isinstance(data, dict):
+            return data
+        ((tag, content),) = data.items()
+        if tag in self._tags:
+            return self._tags[tag](self, content)
+        made = _RECORDS.get(tag) or _VALUES[tag]
+        return made(*map(self, content))
+
+    def _long(self, place: int) -> Any:
+        if place not in self._made:
+            self._made[place] = self(self.table[place])
+        return self._made[place]
+
+    _tags: ClassVar[dict[str, Callable[[Decoder, Any], Any]]] = {
+        "x": lambda self, content: int(content, 16),
+        "u": lambda self, content: {"top": TOP, "uniform": UNIFORM}[content],
+        "f": lambda self, content: self.memory.of(self._long(content)),
+        "t": lambda self, content: self._long(content),
+        "d": lambda self, content: {self(key): self(each) for key, each in content},
+        "l": lambda self, content: [self(each) for each in content],
+    }

@@ -1,0 +1,430 @@
+"""What arithmetic does to the abstract registers of a warp, and the questions that tests of loops ask.
+
+`Fork` is raised, before any change, where the answer of an oracle is needed; `Residue` where a value would be known if
+a symbol's residue were.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd, lcm
+from typing import Any
+
+from minitile.proof.state import ALL, State, Warp, bits
+from minitile.proof.text import INTEGER, Instruction, Launch, Program, Refused
+from minitile.proof.values import (
+    NEAR,
+    SMALL,
+    TOP,
+    UNIFORM,
+    Affine,
+    Counter,
+    Predicate,
+    Value,
+    affine,
+    binary,
+    by_lane,
+    compare,
+    join,
+    lanes_of,
+    launch_wide,
+    logic,
+    negate,
+    not_negative,
+    of_a_lane,
+    plus,
+    residue_asked,
+    signed,
+    symbol,
+    uniform,
+    unknown,
+    with_residues,
+)
+
+BASE = 5 * 1024  # where shared memory begins: one address that stands for all with the declared alignment
+FAR = -(1 << 40)  # below all that is asked
+WORTHWHILE = 32  # smaller divisors of parameters are not made use of
+CONSTANTS = SMALL + NEAR  # questions that no counter asks are for values below this
+_INTEGER_OP = re.compile(r"(add|sub|mul\.lo|and|or|xor|shl|shr|min|max|div|rem)\.([sub](?:32|64))")
+
+
+@dataclass(frozen=True)
+class Question:
+    """kind "bound": whether the bound is above `value`, key (base, bound); "fact": key a Predicate; "warp": key (warp,
+    register, lane; -1 for all). `order`: the lowest question is answered first, so that roles stay together."""
+
+    kind: str
+    key: Any
+    value: int = 0
+    order: tuple[int, ...] = ()
+
+
+class Fork(Exception):
+    def __init__(self, question: Question) -> None:
+        super().__init__(question)
+        self.question = question
+
+
+class Residue(Refused):
+    """A value that would be known if the residue of `key`, a symbol, by `modulus` were; None: that of counters."""
+
+    def __init__(self, line: int, reason: str, key: Any, modulus: int) -> None:
+        super().__init__(line, reason)
+        self.key, self.modulus = key, modulus
+
+
+class Registers:
+    """`residues`: symbol to (modulus, residue): the case that is looked at."""
+
+    def __init__(self, program: Program, launch: Launch, residues: Mapping[Any, tuple[int, int]]) -> None:
+        self.program, self.launch = program, launch
+        self.wanted = 1  # a modulus by which counters would have to be known
+        given = {("param", name): (n, 0) for name, n in launch.divides.items() if n >= WORTHWHILE}
+        self.residues = given | {key: each for key, each in residues.items() if key}
+        self.modulus = lcm(*(modulus for modulus, _ in residues.values()), 2 if given else 1)
+        self.loops = {each.counter: each for each in program.loops}
+        outer = [a for a in program.loops if any(a is not b and a.head <= b.head <= a.back for b in program.loops)]
+        self.around = [tuple(a for a in outer if a.head <= pc <= a.back) for pc in range(len(program.code))]
+
+        starts: dict[str, list[str]] = {}
+        for each in program.code:
+            if each.base == "mov" and each.args[0] in self.loops:
+                starts.setdefault(each.args[0], []).append(each.args[1])
+        # How many loops with one start and bound come before a loop: what they count is looked at apart.
+        self.generation = {
+            a.head: sum(
+                b.back < a.head
+                and b.bound == a.bound
+                and bool(program.ahead[b.back] >> a.head & 1)
+                and starts.get(a.counter) == starts.get(b.counter)
+                and [o for o in self.around[a.head] if o is not a] == [o for o in self.around[b.head] if o is not b]
+                for b in program.loops
+            )
+            for a in program.loops
+        }
+
+    # -- operands
+
+    def value(self, warp: Warp, arg: str) -> Value:
+        if arg == "%tid.x":
+            return tuple(range(warp.number * 32, warp.number * 32 + 32))
+        if re.fullmatch(r"%n?ctaid\.[xyz]", arg):
+            return symbol(arg)
+        if arg == "%ntid.x":
+            return self.program.threads
+        if arg in ("%tid.y", "%tid.z"):
+            return 0
+        if arg == "%laneid":
+            return tuple(range(32))
+        if arg.startswith("%"):
+            return warp.registers.get(arg, TOP)
+        if INTEGER.fullmatch(arg):
+            return int(arg, 0)
+        if arg in self.program.arrays:
+            return BASE + self.program.arrays[arg][0]
+        return symbol("param", arg) if re.fullmatch(r"[A-Za-z_]\w*", arg) else TOP
+
+    def operand(self, warp: Warp, arg: str, width: int) -> Value:
+        value = self.value(warp, arg)
+        return value % (1 << width) if isinstance(value, int) else value
+
+    def unknown_number(self, line: int, arg: str, value: Value) -> Refused:
+        found = residue_asked(value) or ((None, self.wanted) if self.wanted > 1 else None)
+        return Residue(line, f"not known: {arg}", *found) if found else Refused(line, f"not known: {arg}")
+
+    def address(self, warp: Warp, arg: str, lanes: int, line: int) -> tuple[int, ...]:
+        """An address for each lane; of lanes that do not take part, 0."""
+        match = re.fullmatch(r"\[(%?\w+)(?:\+(-?\d+))?\]", arg)
+        values = lanes_of(self.value(warp, match[1]) if match else TOP)
+        for lane in bits(lanes):
+            if not isinstance(values[lane], int):
+                raise self.unknown_number(line, arg, values[lane])
+        offset = int(match[2] or 0) if match else 0
+        return tuple((v + offset) % (1 << 32) if lanes >> n & 1 else 0 for n, v in enumerate(values))
+
+    def one_address(self, warp: Warp, arg: str, lanes: int, line: int) -> int:
+        value = self.address(warp, arg, lanes, line)
+        found = {value[lane] for lane in bits(lanes)}
+        if len(found) != 1:
+            raise Refused(line, f"addresses that differ in the warp: {arg}")
+        return found.pop()
+
+    def number(self, warp: Warp, arg: str, line: int) -> int:
+        value = self.value(warp, arg)
+        if not isinstance(value, int):
+            raise self.unknown_number(line, arg, value)
+        return value
+
+    def put(self, warp: Warp, name: str, value: Value, lanes: int) -> None:
+        if lanes != ALL:
+            old = lanes_of(warp.registers.get(name, TOP))
+            mixed = tuple(v if lanes >> n & 1 else old[n] for n, v in enumerate(lanes_of(value)))
+            value = join(tuple(map(of_a_lane, mixed)))
+        warp.registers[name] = value
+
+    # -- truths
+
+    def truth(self, state: State, value: Value, ask: bool = True) -> Value:
+        """A predicate as 0, 1, UNIFORM or TOP; asks for facts."""
+        if not isinstance(value, Predicate):
+            return value if value in (0, 1) or value is UNIFORM else TOP
+        operation, *rest = value.expression
+        if operation == "above":
+            try:
+                return self.above(state, *rest)
+            except Fork:
+                if ask:
+                    raise
+                return UNIFORM
+        if operation == "not":
+            return negate(self.truth(state, rest[0], ask))
+        if operation in ("and", "or"):
+            ends = 0 if operation == "and" else 1
+            first = self.truth(state, rest[0], ask)
+            if first == ends:
+                return first
+            second = self.truth(state, rest[1], ask)
+            return second if first in (0, 1) or second == ends else UNIFORM
+        if value in state.facts:
+            return state.facts[value]
+        if ask:
+            raise Fork(Question("fact", value))
+        return UNIFORM
+
+    def lanes(self, state: State, warp: Warp, each: Instruction) -> int:
+        """The lanes that execute an instruction; Fork or Refused if that is not known."""
+        if not each.guard:
+            return warp.mask
+        value = warp.registers.get(each.guard, TOP)
+        truths = tuple(self.truth(state, v) if warp.mask >> n & 1 else 0 for n, v in enumerate(lanes_of(value)))
+        unknowns = [n for n, v in enumerate(truths) if v not in (0, 1)]
+        if value is UNIFORM or len(unknowns) == 1:
+            lane = -1 if value is UNIFORM else unknowns[0]
+            raise Fork(Question("warp", (warp.number, each.guard, lane)))
+        if unknowns:
+            raise Refused(each.line, f"{each.guard} is not known, and may differ in the warp")
+        yes = sum(1 << n for n, v in enumerate(truths) if v == 1)
+        return warp.mask & ~yes if each.negated else warp.mask & yes
+
+    def possible(self, state: State, warp: Warp, each: Instruction) -> tuple[int, bool]:
+        """The lanes that may execute an instruction, and whether they are known to; asks nothing."""
+        if not each.guard:
+            return warp.mask, True
+        value = warp.registers.get(each.guard, TOP)
+        skipped, lanes, known = 1 if each.negated else 0, 0, True
+        values = lanes_of(value)
+        memo: dict[int, Value] = {}
+        for n in bits(warp.mask):
+            truth = memo.get(id(values[n]))
+            if truth is None:
+                truth = memo[id(values[n])] = self.truth(state, values[n], False)
+            known &= truth in (0, 1)
+            lanes |= (truth != skipped) << n
+        return lanes, known
+
+    def instance(self, warp: Warp, pc: int) -> tuple[Any, ...]:
+        """The values of the counters of the loops around an instruction, of those that have loops within."""
+        return tuple(warp.registers.get(loop.counter, TOP) for loop in self.around[pc])
+
+    def above(self, state: State, base: Any, value: int, bound: Affine) -> Value:
+        """Whether base + value < bound."""
+        difference = plus(Affine(bound.terms, 0), Affine(base[0], 0), -1).terms
+        value -= bound.const
+        if not difference:
+            return int(value < 0)
+        value //= self.divisor(difference)
+        if any(v is TOP or v is UNIFORM for v in base[1]):
+            return UNIFORM
+        key = (base, difference)
+        low, high = state.oracle.get(key, (self.lowest(key), None))
+        if value <= low:
+            return 1
+        if high is not None and value >= high:
+            return 0
+        order = (*(v.value if isinstance(v, Counter) else v for v in base[1]), value)
+        raise Fork(Question("bound", key, value, order))
+
+    def divisor(self, difference: Any) -> int:
+        """What a difference is known to be a multiple of; questions ask for the quotient. It divides all shifts."""
+        return gcd(self.modulus, *(c for _, c in difference))
+
+    def later(self, state: State, base: Any, value: int, bound: Affine) -> Value:
+        """`above`, which asks only when the answer is used."""
+        return self.above(state, base, value, bound) if base[1] else Predicate(("above", base, value, bound))
+
+    @staticmethod
+    def lowest(key: Any) -> int:
+        """A value that a bound is above at any rate."""
+        return -1 if not key[0][0] and not_negative(Affine(key[1], 0)) else FAR
+
+    def test(self, state: State, warp: Warp, pc: int, name: str, kind: str, a: Value, b: Value) -> Value:
+        """`setp`, of scalars."""
+        if isinstance(a, int) and isinstance(b, int):
+            return compare(name, kind, a, b)
+        if kind not in ("s32", "u32", "b32") or not (uniform(a) and uniform(b)):
+            return unknown(a, b) if isinstance(a, Counter) or isinstance(b, Counter) else compare(name, kind, a, b)
+        if kind == "s32":
+            a, b = (signed(v, 32) if isinstance(v, int) else v for v in (a, b))
+        elif name not in ("eq", "ne") and any(isinstance(v, Counter) and v.value < 0 for v in (a, b)):
+            return UNIFORM
+        if name in ("eq", "ne"):
+            if isinstance(b, Counter):
+                a, b = b, a
+            if not isinstance(a, Counter):
+                return compare(name, kind, a % (1 << 32) if isinstance(a, int) else a, b)
+            if a.base[0] or not isinstance(b, int) or not -SMALL < signed(b % (1 << 32), 32) < SMALL:
+                return UNIFORM
+            return int((a.value == signed(b % (1 << 32), 32)) == (name == "eq"))
+        if name in ("gt", "le"):
+            a, b = b, a
+        holds = self.less(state, self.instance(warp, pc), kind, a, b)
+        return negate(holds) if name in ("ge", "le") else holds
+
+    def less(self, state: State, instance: tuple[Any, ...], kind: str, a: Value, b: Value) -> Value:
+        """a < b, of scalars that are uniform; not both are integers."""
+        if isinstance(a, Counter) and isinstance(b, Counter):
+            return UNIFORM
+        for one, other, swapped in ((a, b, False), (b, a, True)):
+            if not isinstance(one, Counter):
+                continue
+            if isinstance(other, int):
+                if one.base[0] or not -SMALL < other < SMALL:
+                    return UNIFORM
+                return int(other < one.value if swapped else one.value < other)
+            if not isinstance(other, Affine) or abs(other.const) > NEAR:
+                return UNIFORM
+            if swapped:  # other < one unless one < other + 1
+                return negate(self.above(state, one.base, one.value, Affine(other.terms, other.const + 1)))
+            return self.above(state, one.base, one.value, other)
+        if not (launch_wide(a) and launch_wide(b)):
+            return unknown(a, b)
+        if isinstance(a, Affine) and isinstance(b, int):
+            if abs(b - 1 - a.const) < CONSTANTS:
+                return negate(self.later(state, ((), instance, 0), b - 1, a))
+        elif isinstance(b, Affine):
+            start = a if isinstance(a, Affine) else Affine((), a)
+            if abs(start.const - b.const) < CONSTANTS:
+                return self.later(state, (start.terms, instance, 0), start.const, b)
+        x, y = (v % (1 << 32) if isinstance(v, int) else v for v in (a, b))
+        return compare("lt", kind, x, y)
+
+    # -- arithmetic
+
+    def arithmetic(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
+        if each.op.startswith(("elect", "shfl", "vote", "redux", "match", "activemask", "mma")):
+            warp.converge()
+        if each.op == "elect.sync" and re.fullmatch(r"(_|%\w+)\|%\w+", each.args[0]):
+            for name in each.writes:
+                warp.registers[name] = TOP
+            warp.registers[each.args[0].partition("|")[2]] = (1, *(0,) * 31)
+            return
+        result = self.result(state, warp, each)
+        if self.residues:
+            result = by_lane(lambda v: with_residues(v, self.residues), result)
+        if len(each.writes) == 1:
+            self.put(warp, each.writes[0], result, lanes)
+        else:
+            for name in each.writes:
+                self.put(warp, name, TOP, lanes)
+
+    def result(self, state: State, warp: Warp, each: Instruction) -> Value:
+        op, args = each.op, each.args
+        if not each.writes or not re.fullmatch(r"%\w+", args[0]):
+            return TOP
+        if match := re.fullmatch(r"mov\.[busf](32|64)", op):
+            return self.moved(warp, each, int(match[1]))
+        if op.startswith("cvta.") or op in ("cvt.s64.s32", "cvt.u64.u32", "cvt.s32.s64", "cvt.u32.u64"):
+            return self.converted(self.value(warp, args[1]), op)
+        if match := re.fullmatch(r"ld\.param\.[sub](32|64)", op):
+            found = re.fullmatch(r"\[(\w+)\]", args[1])
+            return symbol("param", found[1]) if found else TOP
+        if match := _INTEGER_OP.fullmatch(op):
+            name, kind = match[1][:3], match[2]
+            a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
+            if name == "min" and kind == "s32" and (isinstance(a, Affine) or isinstance(b, Affine)):
+                found_min = self.minimum(state, warp, each.pc, a, b)
+                if found_min is not None:
+                    return found_min
+            divisor = b + (name == "and") if isinstance(b, int) and name in ("and", "rem") else 0
+            if isinstance(a, Counter) and 2 <= divisor <= SMALL and self.modulus % divisor:
+                self.wanted = lcm(self.wanted, divisor)
+            return by_lane(lambda x, y: binary(name, kind, x, y, self.modulus), a, b)
+        if match := re.fullmatch(r"mad\.lo\.([su]32)", op):
+            a, b, c = (self.operand(warp, arg, 32) for arg in args[1:4])
+            kind = match[1]
+            return by_lane(lambda x, y, z: binary("add", kind, binary("mul", kind, x, y), z), a, b, c)
+        if match := re.fullmatch(r"mul\.wide\.([su])32", op):
+            a, b = (self.converted(self.operand(warp, arg, 32), f"cvt.{match[1]}64.{match[1]}32") for arg in args[1:3])
+            return by_lane(lambda x, y: binary("mul", "s64", x, y), a, b)
+        if match := re.fullmatch(r"(and|or|xor|not)\.pred", op):
+            values = [self.value(warp, arg) for arg in args[1:]]
+            name = match[1]
+            return by_lane(negate if name == "not" else lambda x, y: logic(name, x, y), *values)
+        if match := re.fullmatch(r"setp\.(lt|le|gt|ge|eq|ne|lo|ls|hi|hs)\.([sub](?:32|64))", op):
+            name, kind = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}.get(match[1], match[1]), match[2]
+            a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
+            if isinstance(a, tuple) or isinstance(b, tuple):
+                return by_lane(lambda x, y: _of_lanes(name, kind, x, y), a, b)
+            return self.test(state, warp, each.pc, name, kind, a, b)
+        if re.fullmatch(r"selp\.[subf](32|64)", op):
+            width = int(op[-2:])
+            a, b = (self.operand(warp, arg, width) for arg in args[1:3])
+            return by_lane(_select, a, b, self.value(warp, args[3]))
+        if re.fullmatch(r"shfl\.sync\.idx\.b32", op) and args[2] == "0" and args[3] == "31":
+            return lanes_of(self.value(warp, args[1]))[0]
+        return TOP
+
+    def minimum(self, state: State, warp: Warp, pc: int, a: Value, b: Value) -> Value | None:
+        """min of a bound and a small constant, by asking for the bound; None: some other one."""
+        bound, limit = (a, b) if isinstance(a, Affine) else (b, a)
+        if not isinstance(limit, int) or not 0 < limit <= SMALL or not not_negative(bound):
+            return None
+        for n in range(limit):
+            if not self.above(state, ((), self.instance(warp, pc), 0), n, bound):
+                return n
+        return limit
+
+    def moved(self, warp: Warp, each: Instruction, width: int) -> Value:
+        value = self.operand(warp, each.args[1], width)
+        loop = self.loops.get(each.args[0])
+        if loop and launch_wide(value) and not isinstance(self.value(warp, loop.bound), int):
+            start = affine(value, 32)
+            around = tuple(v for v in self.around[each.pc] if v is not loop)
+            instance = tuple(warp.registers.get(v.counter, TOP) for v in around)
+            if any(v is TOP or v is UNIFORM or isinstance(v, tuple) for v in instance):
+                return UNIFORM
+            return Counter((start.terms, instance, self.generation[loop.head]), start.const)
+        return value
+
+    @staticmethod
+    def converted(value: Value, op: str) -> Value:
+        if op.startswith("cvta."):
+            return value
+        if op == "cvt.s64.s32":
+            return by_lane(lambda v: _extended(v), value)
+        if op == "cvt.u64.u32":
+            return value if not isinstance(value, Counter) else UNIFORM
+        return by_lane(lambda v: v % (1 << 32) if isinstance(v, int) else unknown(v), value)
+
+
+def _of_lanes(name: str, kind: str, a: Value, b: Value) -> Value:
+    return unknown(a, b) if isinstance(a, Counter) or isinstance(b, Counter) else compare(name, kind, a, b)
+
+
+def _select(a: Value, b: Value, p: Value) -> Value:
+    if p in (0, 1):
+        return a if p == 1 else b
+    if a == b and a is not TOP and a is not UNIFORM:
+        return a
+    return unknown(a, b, p)
+
+
+def _extended(value: Value) -> Value:
+    if isinstance(value, int):
+        return signed(value, 32) % (1 << 64)
+    return value if isinstance(value, Affine) else unknown(value)
+
+
+__all__ = ["BASE", "CONSTANTS", "FAR", "Fork", "Question", "Registers", "Residue"]

@@ -1,0 +1,110 @@
+"""Certificates are accepted for their own text and launch, and for nothing else; damaged ones are not accepted."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from typing import Any
+
+import pytest
+
+from minitile.proof import Launch, Refused, certificate, check
+from tests.proof.test_examples import text_and_launch
+
+
+@pytest.fixture(scope="module")
+def small() -> tuple[str, Launch, dict[str, Any]]:
+    text, launch = text_and_launch("gemm")
+    return text, launch, json.loads(json.dumps(certificate(text, launch)))
+
+
+def accepted(data: Any, text: str, launch: Launch) -> bool:
+    try:
+        check(data, text, launch)
+    except Refused:
+        return False
+    return True
+
+
+def test_is_accepted(small):
+    text, launch, data = small
+    assert check(data, text, launch) == len(data["cases"][0]) > 10
+
+
+def test_is_of_one_text_and_launch(small):
+    text, launch, data = small
+    assert not accepted(data, text.replace("wait_group.sync.aligned 1", "wait_group.sync.aligned 2"), launch)
+    boxes = {name: size // 2 for name, size in launch.boxes.items()}
+    assert not accepted(data, text, Launch(boxes, launch.threads, launch.shared, launch.divides))
+
+
+def test_of_a_broken_text_with_the_hash_set_right(small):
+    """The states of a sound text do not carry a broken one."""
+    from minitile.proof.check import digest
+
+    text, launch, data = small
+    broken = text.replace("wait_group.sync.aligned 1", "wait_group.sync.aligned 2")
+    assert broken != text
+    assert not accepted(data | {"text": digest(broken)}, broken, launch)
+
+
+@pytest.mark.parametrize("place", [0, 3, -1])
+def test_each_state_is_needed(small, place):
+    text, launch, data = small
+    data = copy.deepcopy(data)
+    del data["cases"][0][place]
+    assert not accepted(data, text, launch)
+
+
+@pytest.mark.parametrize("damage", [{"cases": []}, {"cases": [[]]}, {"moduli": [[None, 0]]}, {"together": []}])
+def test_a_part_is_missing(small, damage):
+    text, launch, data = small
+    assert not accepted(data | damage, text, launch)
+
+
+def damaged(data: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+    """One whole number of some state is another."""
+    data = copy.deepcopy(data)
+    node: Any = rng.choice(data["cases"][0])
+    while True:
+        inner = node if isinstance(node, list) else list(node.values()) if isinstance(node, dict) else []
+        numbers = [n for n, each in enumerate(inner) if type(each) is int]
+        deeper = [each for each in inner if isinstance(each, (list, dict)) and each]
+        if isinstance(node, list) and numbers and (not deeper or rng.random() < 0.5):
+            node[rng.choice(numbers)] += rng.choice([1, 2, -1])
+            return data
+        if not deeper:
+            return damaged(data, rng)
+        node = rng.choice(deeper)
+
+
+def attack(small: tuple[str, Launch, dict[str, Any]], seeds: range) -> None:
+    """What is accepted although it was damaged must say the same once read: a name of an event, say."""
+    text, launch, data = small
+    for seed in seeds:
+        changed = damaged(data, random.Random(seed))
+        if accepted(changed, text, launch):
+            assert same_states(changed, data, text, launch), seed
+
+
+def same_states(a: dict[str, Any], b: dict[str, Any], text: str, launch: Launch) -> bool:
+    from minitile.proof.encoding import Decoder
+    from minitile.proof.explore import Explorer
+    from minitile.proof.text import parse
+
+    explorer = Explorer(parse(text, launch), launch, frozenset(a["together"]), {}, 0, 60)
+    sets = []
+    for each in (a, b):
+        decoder = Decoder(each["table"], explorer.machine.memory)
+        sets.append({explorer.normalise(decoder.state(state)) for state in each["cases"][0]})
+    return sets[0] == sets[1]
+
+
+def test_damaged(small):
+    attack(small, range(8))
+
+
+@pytest.mark.slow
+def test_damaged_many(small):
+    attack(small, range(200))

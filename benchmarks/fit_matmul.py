@@ -53,7 +53,10 @@ def read(paths: Iterable[str | Path]) -> list[Measured]:
         if path.suffix == ".xz":
             plans = json.loads(lzma.decompress(path.read_bytes()))
             found += [
-                Measured(problem_of(case), plan_of(p), t) for case, times in plans.items() for p, t in times.items()
+                Measured(problem_of(case), plan_of(p), t)
+                for case, times in plans.items()
+                for p, t in times.items()
+                if p != "cublas"
             ]
             continue
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -100,6 +103,8 @@ def plan_of(config: str, of: str = "") -> Plan:
         number(r"(\d+) teams", 1),
         "swapped" in config,
         "together" in config,
+        number(r"shared by (\d+)", 1),
+        "B ahead" in config,
     )
 
 

@@ -24,15 +24,15 @@ def operand_dims(transpose_a: bool, transpose_b: bool, loose: bool) -> tuple[tup
     return a[::-1] if transpose_a else a, b[::-1] if transpose_b else b
 
 
-def in_order(loose, short):
+def in_order(loose, short, ahead=()):
     """Waits for the kernel in front, and says when the next one may be set up. That one's blocks take the room that
     they find and then wait: if they come early, they are ill distributed over the multiprocessors, which costs a
     long product more than it gains, most where clusters want neighbours. So they come at once where a block's work is
     `short`, all of it on its way from the start; else towards the end. Where products come with helpers, only the end
-    of each lets the next one start, which would take its room."""
+    of each lets the next one start, which would take its room. ahead: tensors that need not wait."""
     if not loose and short:
         T.pdl_trigger()
-    T.pdl_sync()
+    T.pdl_sync(ahead=ahead)
 
 
 def accumulate(
@@ -64,7 +64,8 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
     gives C[s]. With blocks = 0 there is a block for each tile, else so many persistent blocks; `panel` is the height
     in tiles of the panels in which tiles are visited, 0 for row by row (persistent kernels always have panels), HILBERT
     for the curve. With `loose` A and B may be larger than the product needs. teams: of a persistent kernel, see
-    T.Persistent. swap: the tensor cores' rows, which come by 64, are columns of C.
+    T.Persistent. swap: the tensor cores' rows, which come by 64, are columns of C. share: blocks with neighbouring
+    columns that are a cluster, and bring A together. ahead: B does not come from the kernel in front.
     """
     a_dims, b_dims = operand_dims(transpose_a, transpose_b, loose)
     c_shape = ("S", "M", "N") if split else ("M", "N")
@@ -83,10 +84,13 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
         blocks=0,
         teams=1,
         swap=False,
+        share=1,
+        ahead=False,
     ):
         M, N = C.shape[-2:]
         S = C.shape[0] if split else 1
         rows, columns = T.ceildiv(M, block_M), T.ceildiv(N, block_N)
+        early = (B,) if ahead else ()
         steps = T.ceildiv(A.shape[0] if transpose_a else A.shape[1], block_K)
 
         def multiply(part, by, bx, A_shared, B_shared, C_local):
@@ -112,21 +116,24 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
         b_shape = (block_N, block_K) if transpose_b else (block_K, block_N)
         c_tile = (block_N, block_M) if swap else (block_M, block_N)
         if blocks:
-            with T.Kernel(blocks, threads=threads) as block:
-                in_order(loose, rows * columns * steps <= stages * blocks)
+            with T.Kernel(blocks, threads=threads, cluster=share) as block:
+                in_order(loose, rows * columns * steps <= stages * blocks, early)
                 A_shared = T.alloc_shared(a_shape, dtype)
                 B_shared = T.alloc_shared(b_shape, dtype)
                 C_local = T.alloc_fragment(c_tile, T.float32)
-                domain = [S, rows, columns] if split else [rows, columns]
+                tiles = [rows, columns] if share == 1 else [columns, rows]  # a cluster's go along the first
+                domain = [S, *tiles] if split else tiles
                 order = "hilbert" if panel == HILBERT else "row"
                 for where in T.Persistent(domain, blocks, block, max(panel, 1), teams, order=order):
-                    part, by, bx = where if split else (0, *where)
+                    part, y, x = where if split else (0, *where)
+                    by, bx = (y, x) if share == 1 else (x, y)
                     multiply(part, by, bx, A_shared, B_shared, C_local)
                 if split:
                     T.pdl_trigger()
         else:
-            with T.Kernel(columns, rows, S, threads=threads) as (bx, by, part):
-                in_order(loose, steps <= stages)
+            across = columns if share == 1 else T.ceildiv(columns, share) * share
+            with T.Kernel(across, rows, S, threads=threads, cluster=share) as (bx, by, part):
+                in_order(loose, steps <= stages, early)
                 if panel:
                     T.use_swizzle(max(panel, 1), "hilbert" if panel == HILBERT else "row")
                 A_shared = T.alloc_shared(a_shape, dtype)

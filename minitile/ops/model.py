@@ -35,9 +35,10 @@ COLD = 0.05  # a guess: the share of what fits in L2, and is not there from the 
 def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     """Microseconds that the GPU needs."""
     m, n, k, *_, size, result, products = problem
-    high, wide, deep, stages, threads, blocks, panel, split, pad, teams, swap, together = plan
+    high, wide, deep, stages, threads, blocks, panel, split, pad, teams, swap, together, sharing, _ = plan
     apart = split > 1 and not together
-    processors = int(machine.multiprocessors * ROOM[split]) if together else machine.multiprocessors
+    cluster = sharing * split if together else sharing
+    processors = int(machine.multiprocessors * ROOM[cluster]) if cluster > 1 else machine.multiprocessors
     rows, columns = -(-m // high) or 1, -(-n // wide) or 1
     tiles = rows * columns * split
     each = -(-tiles // processors)  # tiles of the fullest multiprocessor
@@ -119,7 +120,7 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     missed = min(1.0, max(COLD, (held - machine.cached) / machine.spilling))
     bounds = (
         whole,
-        tiles * steps * (a.lines + b.lines) * LINE / machine.l2,
+        tiles * steps * (a.lines / sharing + b.lines) * LINE / machine.l2,
         fresh / machine.fresh,
         missed * (written + fresh) / machine.dram,
         written / machine.writing,

@@ -47,7 +47,9 @@ class Plan(NamedTuple):
     panels of so many rows of tiles; 0: row by row; HILBERT: in Hilbert order. split: the parts of split-K, each with
     a sum of its own, which the blocks of a cluster add up `together` (split.py) or a second kernel does. pad: whether
     A and B are copied, with longer rows, first. teams: of the threads of a persistent block, each with tiles of its
-    own. swap: A and B are swapped, for few rows: block_M may then be less than 64.
+    own. swap: A and B are swapped, for few rows: block_M may then be any multiple of 8. share: so many blocks with
+    neighbouring columns are a cluster, which reads the rows of A once; with `together` the parts of each tile are in
+    the same cluster. ahead: B's first tiles are brought before the kernel in front has ended, which must not write it.
     """
 
     block_M: int
@@ -62,6 +64,8 @@ class Plan(NamedTuple):
     teams: int = 1
     swap: bool = False
     together: bool = False
+    share: int = 1
+    ahead: bool = False
 
     def __str__(self) -> str:
         words = [f"{self.block_M}x{self.block_N}x{self.block_K}, {self.stages} stages, {self.threads} threads"]
@@ -73,6 +77,8 @@ class Plan(NamedTuple):
         words += [f"{self.teams} teams"] if self.teams > 1 else []
         words += ["A/B swapped"] if self.swap else []
         words += ["added together in a cluster"] if self.together else []
+        words += [f"A shared by {self.share}"] if self.share > 1 else []
+        words += ["B ahead"] if self.ahead else []
         return ", ".join(words)
 
     @property
@@ -81,10 +87,15 @@ class Plan(NamedTuple):
         return self.split > 1 and not self.together
 
     @property
+    def cluster(self) -> int:
+        """Blocks of one."""
+        return (self.split if self.together else 1) * self.share
+
+    @property
     def constants(self) -> dict[str, int]:
         """The compile-time parameters of `gemm`, or of `gemm_together`."""
         values = self._asdict()
         if self.split > 1 and self.together:
-            names = ("block_M", "block_N", "block_K", "stages", "threads", "swap")
+            names = ("block_M", "block_N", "block_K", "stages", "threads", "swap", "share", "ahead")
             return {**{name: values[name] for name in names}, "parts": self.split}
         return {name: value for name, value in values.items() if name not in ("split", "pad", "together")}

@@ -21,7 +21,7 @@ from minitile.ops.gemm import accumulate, in_order, operand_dims
 @lru_cache
 def gemm_together(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, loose: bool) -> Kernel:
     """C = op(A) · op(B), as `gemm`; K in `parts`, in as many blocks of a cluster for each tile. They divide block_M
-    (block_N with swap) into shares of whole 8 rows. For sm_90a."""
+    (block_N with swap) into shares of whole 8 rows. share, ahead: as of `gemm`. For sm_90a."""
     a_dims, b_dims = operand_dims(transpose_a, transpose_b, loose)
 
     @kernel
@@ -36,42 +36,47 @@ def gemm_together(dtype: DType, result: DType, transpose_a: bool, transpose_b: b
         threads=256,
         parts=2,
         swap=False,
+        share=1,
+        ahead=False,
     ):
         M, N = C.shape
-        grid = parts, T.ceildiv(N, block_N), T.ceildiv(M, block_M)
-        with T.Kernel(*grid, threads=threads, cluster=parts) as (part, bx, by):
+        columns = T.ceildiv(N, block_N) if share == 1 else T.ceildiv(N, block_N * share) * share
+        grid = parts, columns, T.ceildiv(M, block_M)
+        with T.Kernel(*grid, threads=threads, cluster=(parts, share)) as (part, bx, by):
             steps = T.ceildiv(A.shape[0] if transpose_a else A.shape[1], block_K)
-            in_order(loose, steps <= stages * parts)
+            in_order(loose, steps <= stages * parts, (B,) if ahead else ())
             A_shared = T.alloc_shared((block_K, block_M) if transpose_a else (block_M, block_K), dtype)
             B_shared = T.alloc_shared((block_N, block_K) if transpose_b else (block_K, block_N), dtype)
             high, wide = (block_N, block_M) if swap else (block_M, block_N)
             C_local = T.alloc_fragment((high, wide), T.float32)
-            share = high // parts
-            sums = T.alloc_shared((parts - 1, share, wide), T.float32)  # from the other blocks
+            own = high // parts  # rows that a block stores
+            sums = T.alloc_shared((parts - 1, own, wide), T.float32)  # from the other blocks
             accumulate(
                 A, B, A_shared, B_shared, C_local, by * block_M, bx * block_N,
                 part * steps // parts, (part + 1) * steps // parts, stages, transpose_a, transpose_b, swap,
             )  # fmt: skip
             for step in T.unroll(1, parts):
                 there = (part + step) % parts
-                theirs = T.map_shared_rank(sums, there)
+                theirs = T.map_shared_rank(sums, there if share == 1 else there + bx % share * parts)
                 for i, j in T.Parallel(high, wide):
-                    if i // share == there:
-                        theirs[parts - 1 - step, i - there * share, j] = C_local[i, j]
+                    if i // own == there:
+                        theirs[parts - 1 - step, i - there * own, j] = C_local[i, j]
             T.cluster_sync()
             for i, j in T.Parallel(high, wide):
-                if i // share == part:
+                if i // own == part:
                     for n in T.unroll(parts - 1):
-                        C_local[i, j] += sums[n, i - part * share, j]
+                        C_local[i, j] += sums[n, i - part * own, j]
             if swap:
+                C_shared = T.alloc_shared((wide, own), result)
                 for i, j in T.Parallel(high, wide):
-                    if i // share == part:
-                        C[by * block_M + j, bx * block_N + i] = C_local[i, j]
+                    if i // own == part:
+                        C_shared[j, i - part * own] = C_local[i, j]
+                T.copy(C_shared, C[by * block_M, bx * block_N + part * own])
             else:
-                C_shared = T.alloc_shared((share, wide), result)
+                C_shared = T.alloc_shared((own, wide), result)
                 for i, j in T.Parallel(high, wide):
-                    if i // share == part:
-                        C_shared[i - part * share, j] = C_local[i, j]
-                T.copy(C_shared, C[by * block_M + part * share, bx * block_N])
+                    if i // own == part:
+                        C_shared[i - part * own, j] = C_local[i, j]
+                T.copy(C_shared, C[by * block_M + part * own, bx * block_N])
 
     return gemm_together

@@ -131,7 +131,7 @@ def together(plan: Plan, size: int, shared: int) -> Plan | None:
 def shares(plan: Plan) -> bool:
     """Whether so many blocks of a cluster can share a tile's rows, of which each has some 8s."""
     rows = plan.block_N if plan.swap else plan.block_M
-    return plan.split <= MOST_CLUSTER and rows % (8 * plan.split) == 0
+    return plan.cluster <= MOST_CLUSTER and rows % (8 * plan.split) == 0
 
 
 def hopper_tiles(problem: Problem, processors: int, shared: int) -> Iterator[Tile]:

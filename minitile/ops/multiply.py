@@ -6,6 +6,7 @@ by a model (model.py) and is kept. On the way of a repeated call stand one look-
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from minitile.ir.types import DType, f32
 from minitile.language.math import dtype_of_name
 from minitile.ops.array_adapters import Frame, frame_of
 from minitile.ops.choice import choose, shares
+from minitile.ops.epilogue import Epilogue, read_epilogue
 from minitile.ops.gemm import columns_for, gemm, padded, summed
 from minitile.ops.machine import H200, PLANNED_FOR, Machine, machine_for
 from minitile.ops.operands import (
@@ -38,7 +40,16 @@ from minitile.target import target_at
 known: dict[Key, Ready] = {}  # calls that are one launch, of matrices and of batches
 
 
-def matmul(a: Any, b: Any, *, out: Any = None, dtype: Any = None, plan: Plan | None = None) -> Any:
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    plan: Plan | None = None,
+    epilogue: Callable[..., Any] | None = None,
+    args: Sequence[Any] = (),
+) -> Any:
     """The product of the matrices a (M × K) and b (K × N), summed in f32. There is no autograd.
 
     Of batches (S × M × K, S × K × N) it is S × M × N; a single matrix, or a batch of one, goes with each of the other.
@@ -52,10 +63,25 @@ def matmul(a: Any, b: Any, *, out: Any = None, dtype: Any = None, plan: Plan | N
         out: where the result goes, row-major; without it, a new array of the same framework.
         dtype: of the new result: bf16, f16 or f32; a's by default.
         plan: instead of the model's choice.
+        epilogue: a function of one element, which C gets in place of the sum: traced as a part of the kernel, by the
+            rules of the language. Its first parameter is the f32 sum; the others are the elements of `args` that go
+            with it, as f32. For matrices, not for batches.
+        args: of the epilogue: up to four tensors, of shape (N,) or (1, N), (M, 1), (M, N), or of one element; and
+            numbers, each of which makes a kernel of its own.
 
     Raises:
         LaunchArgumentError: operands that do not fit.
+
+    Example:
+        ```py
+        def relu_of_layer(x, bias, residual):
+            return T.max(x + bias, 0.0) + residual
+
+        y = mt.ops.matmul(x, w.T, epilogue=relu_of_layer, args=(bias, residual))
+        ```
     """
+    if epilogue is not None or args:
+        return _with_epilogue(a, b, out, dtype, plan, epilogue, args)
     try:
         key = (a.shape, a.stride(), a.dtype, a.get_device(), b.shape, b.stride(), b.dtype, b.get_device(), dtype, plan)
         ready = known.get(key)
@@ -129,6 +155,28 @@ def _batches(a: Any, b: Any) -> bool:
 
 
 @for_users
+def _with_epilogue(
+    a: Any,
+    b: Any,
+    out: Any,
+    dtype: Any,
+    plan: Plan | None,
+    function: Callable[..., Any] | None,
+    args: Sequence[Any],
+) -> Any:
+    """A product with an epilogue: nothing of the call is kept, since what the function refers to may change."""
+    if _batches(a, b):
+        raise refused("an epilogue goes with matrices, and an operand is a batch of them", "reshape to one matrix")
+    product = _read(a, b, out, dtype)
+    shape = product.problem.m, product.problem.n
+    epilogue, tensors = read_epilogue(function, args, product.info, shape)
+    if out is None:
+        out = _workspace(product).empty(shape, product.result, a)
+    _multiply(product, plan or _plan(product.problem, *hardware(product.info)), out, epilogue, tensors)
+    return out
+
+
+@for_users
 def _first_call(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: Key | None) -> Any:
     """A call of which nothing is known."""
     if _batches(a, b):
@@ -146,19 +194,25 @@ def _first_call(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: Ke
     return out
 
 
-def _multiply(product: _Product, plan: Plan, out: Any) -> Any:
+def _multiply(
+    product: _Product, plan: Plan, out: Any, epilogue: Epilogue | None = None, tensors: tuple[Any, ...] = ()
+) -> Any:
     """Launches what the plan says; the executable where that is one launch of what `product` was read from."""
     if plan.together and not shares(plan):
-        raise refused(f"no cluster adds up this: {plan}", "at most 8 parts, each with whole 8 rows of a tile")
+        raise refused(f"no cluster adds up this: {plan}", "at most 8 blocks, each part with whole 8 rows of a tile")
     a, b = _padded(product, plan)
     p = product.problem
-    kernel = _kernel(product.dtype, product.result, p.transpose_a, p.transpose_b, plan)
+    kernel = _kernel(
+        product.dtype, product.result, p.transpose_a, p.transpose_b, plan, None if plan.apart else epilogue
+    )
     if plan.apart:
         parts = _workspace(product).empty(*_written(p, product.result, plan), a)
         kernel(a, b, parts)
-        summed(product.result)(parts, out)
+        summed(product.result, epilogue)(parts, out, *tensors)
         return None
-    kernel(a, b, out)
+    kernel(a, b, out, *tensors)
+    if epilogue is not None:
+        return None
     return None if any(plan.pad) or a is not product.a or b is not product.b else kernel.executable(a, b, out)
 
 
@@ -187,12 +241,14 @@ def _padded(product: _Product, plan: Plan) -> tuple[Any, Any]:
 
 
 @lru_cache(maxsize=1024)
-def _kernel(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, plan: Plan) -> Kernel:
+def _kernel(
+    dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, plan: Plan, epilogue: Epilogue | None = None
+) -> Kernel:
     loose = any(plan.pad) or plan.apart
     if plan.split > 1 and plan.together:
-        made = gemm_together(dtype, result, transpose_a, transpose_b, loose)
+        made = gemm_together(dtype, result, transpose_a, transpose_b, loose, epilogue)
     else:
-        made = gemm(dtype, f32 if plan.apart else result, transpose_a, transpose_b, plan.apart, loose)
+        made = gemm(dtype, f32 if plan.apart else result, transpose_a, transpose_b, plan.apart, loose, epilogue)
     return made.configured(**plan.constants)
 
 

@@ -101,7 +101,11 @@ def test_plans_say_what_they_are():
     words = "128x256x64, 4 stages, 256 threads, 132 blocks, panels of 16, split-K by 2, A padded, 2 teams, A/B swapped"
     assert str(plan) == words
     assert fit_matmul.plan_of(words) == plan
-    for plan in (Plan(64, 80, 64, 8, 128, panel=HILBERT), Plan(16, 64, 128, 8, 128, split=3, swap=True, together=True)):
+    for plan in (
+        Plan(64, 80, 64, 8, 128, panel=HILBERT),
+        Plan(16, 64, 128, 8, 128, split=3, swap=True, together=True),
+        Plan(16, 64, 128, 8, 128, split=2, swap=True, together=True, share=2, ahead=True),
+    ):
         assert fit_matmul.plan_of(str(plan)) == plan
 
 

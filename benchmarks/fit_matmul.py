@@ -105,6 +105,7 @@ def plan_of(config: str, of: str = "") -> Plan:
         "together" in config,
         number(r"shared by (\d+)", 1),
         "B ahead" in config,
+        "by threads" in config,
     )
 
 

@@ -28,9 +28,11 @@ from matmul import SHARED, Case
 from matmul_plans import Times, read, write
 
 from minitile.ops.choice import candidates
+from minitile.ops.gemv import by_threads
 from minitile.ops.machine import H200
-from minitile.ops.model import ROOM, estimate
+from minitile.ops.model import estimate
 from minitile.ops.plan import Plan, Problem
+from minitile.ops.thin import thin_plans
 
 LAYERS = (
     (6144, 4096),
@@ -42,10 +44,12 @@ LAYERS = (
     (24576, 1536),
     (32768, 512),
     (128256, 4096),
+    (4099, 4097),
 )
 ROW_COUNTS = (200, 96, 1, 160, 64, 256, 8, 128, 48, 512, 32, 16)  # the ones that are worth most come first
 WIDTHS = (64, 128, 192, 256, 384, 512, 640, 768, 1024, 1280)  # of hidden layers, times 8, for random ones
 BEST = 3  # plans that are tried with B ahead
+VECTORS = ((4, 512, 128), (8, 256, 128), (8, 512, 128), (2, 1024, 128), (4, 256, 64))  # rows, columns, threads
 KNOWN, MOST = 8, 56  # plans of a problem: those that the model liked so far, and all
 ROUNDS = 5
 ROTATED = 256 << 20  # bytes of weights
@@ -66,58 +70,34 @@ def cases(count: int, seed: int) -> list[Case]:
 
 
 def plans_of(problem: Problem, seed: int = 0) -> list[Plan]:
-    """What is measured: the swapped plans of all kinds, and what the model has liked so far."""
+    """What is measured: plans by threads, the swapped plans of all kinds, and what the model has liked so far."""
     known = candidates(problem, H200, True, SHARED)
     ranked = sorted(known, key=lambda plan: (estimate(problem, plan, H200), plan))[:KNOWN]
     found = list(dict.fromkeys(swapped(problem)))
     rng = random.Random(f"{problem} {seed}")
-    return list(dict.fromkeys([*ranked, *rng.sample(found, min(len(found), MOST - len(ranked)))]))
+    known = [*by_threads_plans(problem), *ranked]
+    return list(dict.fromkeys([*known, *rng.sample(found, min(len(found), MOST - len(known)))]))
+
+
+def by_threads_plans(problem: Problem) -> list[Plan]:
+    """gemv.py's."""
+    if by_threads(problem) is None:
+        return []
+    per = min(problem.m, 4)
+    return [Plan(per, rows, columns, 1, threads, dots=True) for rows, columns, threads in VECTORS]
 
 
 def swapped(problem: Problem) -> Iterator[Plan]:
-    """A and B swapped, all rows in one tile (or two): 64 to 256 columns; K whole, or in parts added up in a cluster or
-    by a second kernel; A shared by 2 or 4 blocks; persistent, with and without teams; two blocks a multiprocessor."""
-    m, n, k, processors = problem.m, problem.n, problem.k, H200.multiprocessors
-    each = m if m <= 256 else -(-m // -(-m // 256))
-    for wide, threads in ((64, 128), (128, 256), (192, 384), (256, 256)):
-        for share in (1, 2, 4):
-            grain = 8 * share
-            high = -(-each // grain) * grain
-            if high > 256 or (wide == 256 and high > 128) or (share > 1 and high < 32):
-                continue
-            tiles = -(-m // high) * -(-n // wide)
-            for deep in (64, 128) if high + wide <= 256 and k > 64 else (64,):
-                base = Plan(high, wide, deep, 0, threads, swap=True, share=share)
-                yield from filled(base, problem, tiles, processors)
-
-
-def filled(base: Plan, problem: Problem, tiles: int, processors: int) -> Iterator[Plan]:
-    """The plan with stages, and in parts or persistent, as its tiles are fewer or more than multiprocessors."""
-    box = (base.block_M + base.block_N) * base.block_K * 2
-    area, share = base.block_M * base.block_N, base.share
-    whole = min(8, (SHARED - 27 * 1024) // box)
-    if whole >= 3:
-        yield base._replace(stages=whole)
-        if tiles > processors:
-            yield base._replace(stages=whole, panel=8)
-            blocks = int(processors * ROOM.get(share, 1.0)) // share * share
-            yield base._replace(stages=whole, blocks=blocks, panel=8)
-            if area <= 128 * 192:
-                yield base._replace(stages=whole, blocks=blocks, panel=8, teams=2, threads=256)
-            half = min(8, (110 * 1024 - area * 2) // box)
-            if half >= 3 and base.block_N <= 128:
-                yield base._replace(stages=half)
-    for split in (2, 3, 4, 6, 8):
-        if base.block_N % (8 * split) or split * share > 8 or problem.k < split * 256:
-            continue
-        if not processors * 0.4 <= tiles * split <= processors * 2.2:
-            continue
-        room = SHARED - 2048 - area * 4 * (split - 1) // split - area * 2 // split
-        if room // box >= 3:
-            yield base._replace(stages=min(8, room // box), split=split, together=True)
-    parts = min(processors // tiles if tiles else 1, problem.k // 256, 16)
-    if parts > 1 and whole >= 3:
-        yield base._replace(stages=whole, split=parts)
+    """What thin.py has, and some that it leaves out: in panels, or added up by a second kernel."""
+    for plan in thin_plans(problem, H200, SHARED):
+        plan = plan._replace(pad=problem.ragged)
+        yield plan
+        tiles = -(-problem.m // plan.block_M) * -(-problem.n // plan.block_N)
+        parts = min(H200.multiprocessors // max(tiles, 1), problem.k // 256, 16)
+        if plan.split == 1 and not plan.blocks and tiles > H200.multiprocessors:
+            yield plan._replace(panel=8)
+        if plan.split == 1 and parts > 1 and plan.block_M <= 128:
+            yield plan._replace(split=parts)
 
 
 def ahead_of(times: dict[str, float]) -> list[Plan]:

@@ -43,6 +43,7 @@ class Machine:
     after: a kernel that follows another one; padding: of what it reads and writes. Adding up split-K's sums takes, in a
     second kernel, `part` for each one and the bytes through `adding`; in a cluster `meet`, `meet_each` for each part,
     and a tile of f32 through `meeting`.
+    By threads, a matrix comes at `dots`, by `dot` longer for each vector; dot_start: besides.
     """
 
     name: str
@@ -97,6 +98,9 @@ class Machine:
     meet: float
     meet_each: float
     meeting: float
+    dots: float
+    dot: float
+    dot_start: float
 
 
 PLANNED_FOR = "sm_90a"  # the target of the H200, whose numbers these are
@@ -154,6 +158,9 @@ H200 = Machine(
     meet=0.2137,
     meet_each=0.03647,
     meeting=8509,
+    dots=4.2e6,
+    dot=0.1,
+    dot_start=3.0,
 )
 _A100 = replace(
     H200, name="A100", multiprocessors=108, shared=164 * 1024, flops=2.6e6, power=2.8e8, line=2e-3, l2=6e6, dram=1.4e6

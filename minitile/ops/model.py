@@ -35,7 +35,9 @@ COLD = 0.05  # a guess: the share of what fits in L2, and is not there from the 
 def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     """Microseconds that the GPU needs."""
     m, n, k, *_, size, result, products = problem
-    high, wide, deep, stages, threads, blocks, panel, split, pad, teams, swap, together, sharing, _ = plan
+    high, wide, deep, stages, threads, blocks, panel, split, pad, teams, swap, together, sharing, _, dots = plan
+    if dots:
+        return _dots(problem, plan, machine)
     apart = split > 1 and not together
     cluster = sharing * split if together else sharing
     processors = int(machine.multiprocessors * ROOM[cluster]) if cluster > 1 else machine.multiprocessors
@@ -137,6 +139,15 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
         bytes_ = m * n * (4 * split + result)
         time += machine.after + machine.part * split + bytes_ / machine.adding + missed * bytes_ / machine.dram
     return time
+
+
+def _dots(problem: Problem, plan: Plan, machine: Machine) -> float:
+    """A plan by threads: the matrix comes from memory, once for each block_M vectors, from L2 but for the first."""
+    few, rows = (problem.m, problem.n) if problem.m <= problem.n else (problem.n, problem.m)
+    times = -(-few // plan.block_M)
+    bytes_ = rows * problem.k * problem.size
+    work = bytes_ * (1 + machine.dot * plan.block_M) / machine.dots
+    return machine.start + machine.dot_start + work + bytes_ * (times - 1) / machine.fresh
 
 
 class _Brought(NamedTuple):

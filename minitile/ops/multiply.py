@@ -15,10 +15,11 @@ from minitile.driver.jit import Kernel, Spec, spec
 from minitile.hardware import Target
 from minitile.ir.types import DType, f32
 from minitile.language.math import dtype_of_name
-from minitile.ops.array_adapters import Frame, frame_of
+from minitile.ops.array_adapters import Frame, frame_of, reshaped
 from minitile.ops.choice import choose, shares
 from minitile.ops.epilogue import Epilogue, read_epilogue
 from minitile.ops.gemm import columns_for, gemm, padded, summed
+from minitile.ops.gemv import by_threads, classes_of, gemv
 from minitile.ops.machine import H200, PLANNED_FOR, Machine, machine_for
 from minitile.ops.operands import (
     ALIGNMENT,
@@ -107,6 +108,9 @@ def assembled(problem: Problem, dtype: DType, result: DType, plan: Plan, target:
     """Compiles and assembles the kernel that multiplies operands of this problem by this plan: then the cache has it;
     for `padded` and `summed` the first call is early enough. Needs no GPU."""
     m, n, k, transpose_a, transpose_b, size, *_ = problem
+    if plan.dots:
+        _assembled_by_threads(problem, dtype, result, plan, target)
+        return
 
     def operand(rows: int, columns: int, transposed: bool, pad: bool) -> Spec:
         rows, columns = (columns, rows) if transposed else (rows, columns)
@@ -115,6 +119,17 @@ def assembled(problem: Problem, dtype: DType, result: DType, plan: Plan, target:
     specs = [operand(m, k, transpose_a, plan.pad[0]), operand(k, n, transpose_b, plan.pad[1])]
     specs.append(spec(*_written(problem, result, plan)))
     made = _kernel(dtype, result, transpose_a, transpose_b, plan).compile(*specs, target=target)
+    made.executable.program.assembled  # noqa: B018
+
+
+def _assembled_by_threads(problem: Problem, dtype: DType, result: DType, plan: Plan, target: Target | str) -> None:
+    form, k, classes = by_threads(problem), problem.k, classes_of(problem.k)
+    assert form is not None
+    few, rows = (problem.n, problem.m) if form.mirrored else (problem.m, problem.n)
+    x = spec((k, few) if form.turned else (few, k), dtype)
+    w, c = spec((rows // classes, classes * k), dtype), spec((problem.m, problem.n), result)
+    kernel = gemv(dtype, result, *form).configured(**plan.constants, classes=classes)
+    made = kernel.compile(x, w, c, spec((rows, k), dtype) if classes > 1 else None, target=target)
     made.executable.program.assembled  # noqa: B018
 
 
@@ -189,7 +204,8 @@ def _first_call(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: Ke
     plan = plan or _plan(product.problem, *hardware(product.info))
     executable = _multiply(product, plan, out)
     if key is not None and executable is not None and product.info.device_kind == "cuda":
-        sizes = {"M": product.problem.m, "N": product.problem.n, "K": product.problem.k}
+        p = product.problem
+        sizes = {"M": p.m, "N": p.n, "K": p.k, "G": p.n, "L": p.k}  # the last two: as gemv names those of B
         remember(known, key, executable, sizes, _workspace(product), out)
     return out
 
@@ -200,6 +216,8 @@ def _multiply(
     """Launches what the plan says; the executable where that is one launch of what `product` was read from."""
     if plan.together and not shares(plan):
         raise refused(f"no cluster adds up this: {plan}", "at most 8 blocks, each part with whole 8 rows of a tile")
+    if plan.dots:
+        return _multiply_by_threads(product, plan, out, epilogue, tensors)
     a, b = _padded(product, plan)
     p = product.problem
     kernel = _kernel(
@@ -214,6 +232,27 @@ def _multiply(
     if epilogue is not None:
         return None
     return None if any(plan.pad) or a is not product.a or b is not product.b else kernel.executable(a, b, out)
+
+
+def _multiply_by_threads(
+    product: _Product, plan: Plan, out: Any, epilogue: Epilogue | None, tensors: tuple[Any, ...]
+) -> Any:
+    """The same of a plan by threads."""
+    p, form = product.problem, by_threads(product.problem)
+    if form is None or product.dtype.bytes != 2:
+        raise refused(f"the plan {plan} is for few rows by a matrix that lies along K, or the mirrored form")
+    turned, mirrored = form
+    x, w = (product.b, product.a) if mirrored else (product.a, product.b)
+    classes = classes_of(p.k)
+    groups = w.shape[0] // classes
+    kernel = gemv(product.dtype, product.result, turned, mirrored, epilogue).configured(
+        **plan.constants, classes=classes
+    )
+    if classes == 1:
+        kernel(x, w, out, None, *tensors)
+        return None if mirrored or epilogue is not None else kernel.executable(x, w, out, None)
+    kernel(x, reshaped(w[: groups * classes], (groups, classes * p.k)), out, w, *tensors)
+    return None
 
 
 def _written(problem: Problem, result: DType, plan: Plan) -> tuple[tuple[int, ...], DType]:

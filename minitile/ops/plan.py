@@ -50,6 +50,7 @@ class Plan(NamedTuple):
     own. swap: A and B are swapped, for few rows: block_M may then be any multiple of 8. share: so many blocks with
     neighbouring columns are a cluster, which reads the rows of A once; with `together` the parts of each tile are in
     the same cluster. ahead: B's first tiles are brought before the kernel in front has ended, which must not write it.
+    dots: by threads (gemv.py), no tensor cores: a block has block_M of the few vectors by block_N rows of the matrix.
     """
 
     block_M: int
@@ -66,6 +67,7 @@ class Plan(NamedTuple):
     together: bool = False
     share: int = 1
     ahead: bool = False
+    dots: bool = False
 
     def __str__(self) -> str:
         words = [f"{self.block_M}x{self.block_N}x{self.block_K}, {self.stages} stages, {self.threads} threads"]
@@ -79,6 +81,7 @@ class Plan(NamedTuple):
         words += ["added together in a cluster"] if self.together else []
         words += [f"A shared by {self.share}"] if self.share > 1 else []
         words += ["B ahead"] if self.ahead else []
+        words += ["by threads"] if self.dots else []
         return ", ".join(words)
 
     @property
@@ -93,9 +96,11 @@ class Plan(NamedTuple):
 
     @property
     def constants(self) -> dict[str, int]:
-        """The compile-time parameters of `gemm`, or of `gemm_together`."""
+        """The compile-time parameters of `gemm`, or of `gemm_together`, or of `gemv`."""
         values = self._asdict()
+        if self.dots:
+            return {name: values[name] for name in ("block_M", "block_N", "block_K", "threads")}
         if self.split > 1 and self.together:
             names = ("block_M", "block_N", "block_K", "stages", "threads", "swap", "share", "ahead")
             return {**{name: values[name] for name in names}, "parts": self.split}
-        return {name: value for name, value in values.items() if name not in ("split", "pad", "together")}
+        return {name: value for name, value in values.items() if name not in ("split", "pad", "together", "dots")}

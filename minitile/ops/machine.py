@@ -43,6 +43,8 @@ class Machine:
     after: a kernel that follows another one; padding: of what it reads and writes. Adding up split-K's sums takes, in a
     second kernel, `part` for each one and the bytes through `adding`; in a cluster `meet`, `meet_each` for each part,
     and a tile of f32 through `meeting`.
+    Of what a cluster's blocks share, `multicast` of the time goes; clustered: what such blocks wait for each other.
+    few: the numbers for few rows by a large matrix (Problem.few), where these are others.
     By threads, a matrix comes at `dots`, by `dot` longer for each vector; dot_start: besides.
     """
 
@@ -101,6 +103,9 @@ class Machine:
     dots: float
     dot: float
     dot_start: float
+    multicast: float
+    clustered: float
+    few: Machine | None = None
 
 
 PLANNED_FOR = "sm_90a"  # the target of the H200, whose numbers these are
@@ -161,6 +166,8 @@ H200 = Machine(
     dots=4.2e6,
     dot=0.1,
     dot_start=3.0,
+    multicast=0.5,
+    clustered=0.3,
 )
 _A100 = replace(
     H200, name="A100", multiprocessors=108, shared=164 * 1024, flops=2.6e6, power=2.8e8, line=2e-3, l2=6e6, dram=1.4e6

@@ -10,6 +10,8 @@ from typing import NamedTuple
 GRAIN = 16  # bytes: the copy engine's
 LINE = 128  # bytes: of the caches; padded rows are whole ones
 HILBERT = -1  # in place of the height of panels
+FEW = 512  # rows
+LEAST_WEIGHTS = 8 << 20  # bytes of a matrix that few rows are multiplied by; smaller ones may well be in L2
 
 
 class Problem(NamedTuple):
@@ -31,6 +33,11 @@ class Problem(NamedTuple):
     @property
     def flops(self) -> float:
         return 2.0 * self.m * self.n * self.k
+
+    @property
+    def few(self) -> bool:
+        """Whether few rows are multiplied by a large matrix, which is taken to come from memory (thin.py)."""
+        return self.m <= FEW and self.products == 1 and self.n * self.k * self.size >= LEAST_WEIGHTS
 
     @property
     def ragged(self) -> tuple[bool, bool]:

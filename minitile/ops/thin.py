@@ -10,26 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from minitile.ops.machine import Machine
+from minitile.ops.model import ROOM
 from minitile.ops.plan import Plan, Problem
 
-FEW = 512  # rows
-LEAST_WEIGHTS = 8 << 20  # bytes; smaller ones may well be in L2
 WIDTHS = ((64, 128), (128, 256), (192, 384), (256, 256))  # columns of C, threads
 IN_ONE = 256  # rows of a tile
 TWO_WARPGROUPS = 128  # rows of a tile of 256 columns
 TEAM = 128 * 192  # elements of a tile that one warpgroup's registers hold
+MOST_SUMS = 80  # of a thread that turns f32 results, which takes registers
 SPLITS, SHARES = (2, 3, 4, 6, 8), (1, 2, 4)
 MOST_CLUSTER = 8
 LEAST_SHARE = 256  # of K
 LEAST_STAGES, MOST_STAGES = 3, 8
 STAGED = 27 * 1024  # bytes that results may take on their way
-ROOM = {1: 1.0, 2: 1.0, 3: 0.9, 4: 0.85, 6: 0.75, 8: 0.75}  # of all multiprocessors, for clusters of so many blocks
-
-
-def is_thin(problem: Problem) -> bool:
-    """Whether a problem is of this kind."""
-    m, n, k, size = problem.m, problem.n, problem.k, problem.size
-    return m <= FEW and problem.products == 1 and n * k * size >= LEAST_WEIGHTS
 
 
 def thin_plans(problem: Problem, machine: Machine, shared: int) -> Iterator[Plan]:
@@ -53,12 +46,12 @@ def _filled(base: Plan, problem: Problem, tiles: int, processors: int, shared: i
     box = (base.block_M + base.block_N) * base.block_K * problem.size
     area, share = base.block_M * base.block_N, base.share
     whole = min(MOST_STAGES, (shared - STAGED) // box)
-    if whole >= LEAST_STAGES:
+    if whole >= LEAST_STAGES and (problem.result == 2 or area <= MOST_SUMS * base.threads):
         yield base._replace(stages=whole)
         if tiles > processors:
-            blocks = int(processors * ROOM[share]) // share * share
+            blocks = int(processors * ROOM.get(share, 1.0)) // share * share
             yield base._replace(stages=whole, blocks=blocks, panel=8)
-            if area <= TEAM:
+            if area <= TEAM and (problem.result == 2 or area <= MOST_SUMS * 128):
                 yield base._replace(stages=whole, blocks=blocks, panel=8, teams=2, threads=256)
             half = min(MOST_STAGES, (shared // 2 - 4096 - area * problem.result) // box)
             if half >= LEAST_STAGES and base.block_N <= 128:  # two blocks of a multiprocessor

@@ -43,7 +43,7 @@ def test_measured_plans_fit(case):
     for plan in found:
         assert fit_matmul.plan_of(str(plan)) == plan
         assert plan.cluster <= 8
-        assert plan.stages >= 3
+        assert plan.stages >= 3 or plan.dots
         room = serving_plans.SHARED - 1024
         assert plan.stages * (plan.block_M + plan.block_N) * plan.block_K * 2 <= room
 

@@ -19,7 +19,7 @@ from minitile.ops.array_adapters import Frame, frame_of, reshaped
 from minitile.ops.choice import choose, shares
 from minitile.ops.epilogue import Epilogue, read_epilogue
 from minitile.ops.gemm import columns_for, gemm, padded, summed
-from minitile.ops.gemv import by_threads, classes_of, gemv
+from minitile.ops.gemv import Form, by_threads, classes_of, gemv
 from minitile.ops.machine import H200, PLANNED_FOR, Machine, machine_for
 from minitile.ops.operands import (
     ALIGNMENT,
@@ -128,7 +128,7 @@ def _assembled_by_threads(problem: Problem, dtype: DType, result: DType, plan: P
     few, rows = (problem.n, problem.m) if form.mirrored else (problem.m, problem.n)
     x = spec((k, few) if form.turned else (few, k), dtype)
     w, c = spec((rows // classes, classes * k), dtype), spec((problem.m, problem.n), result)
-    kernel = gemv(dtype, result, *form).configured(**plan.constants, classes=classes)
+    kernel = _kernel_by_threads(dtype, result, form, plan, classes)
     made = kernel.compile(x, w, c, spec((rows, k), dtype) if classes > 1 else None, target=target)
     made.executable.program.assembled  # noqa: B018
 
@@ -241,16 +241,13 @@ def _multiply_by_threads(
     p, form = product.problem, by_threads(product.problem)
     if form is None or product.dtype.bytes != 2:
         raise refused(f"the plan {plan} is for few rows by a matrix that lies along K, or the mirrored form")
-    turned, mirrored = form
-    x, w = (product.b, product.a) if mirrored else (product.a, product.b)
+    x, w = (product.b, product.a) if form.mirrored else (product.a, product.b)
     classes = classes_of(p.k)
     groups = w.shape[0] // classes
-    kernel = gemv(product.dtype, product.result, turned, mirrored, epilogue).configured(
-        **plan.constants, classes=classes
-    )
+    kernel = _kernel_by_threads(product.dtype, product.result, form, plan, classes, epilogue)
     if classes == 1:
         kernel(x, w, out, None, *tensors)
-        return None if mirrored or epilogue is not None else kernel.executable(x, w, out, None)
+        return None if form.mirrored or epilogue is not None else kernel.executable(x, w, out, None)
     kernel(x, reshaped(w[: groups * classes], (groups, classes * p.k)), out, w, *tensors)
     return None
 
@@ -289,6 +286,13 @@ def _kernel(
     else:
         made = gemm(dtype, f32 if plan.apart else result, transpose_a, transpose_b, plan.apart, loose, epilogue)
     return made.configured(**plan.constants)
+
+
+@lru_cache(maxsize=1024)
+def _kernel_by_threads(
+    dtype: DType, result: DType, form: Form, plan: Plan, classes: int, epilogue: Epilogue | None = None
+) -> Kernel:
+    return gemv(dtype, result, *form, epilogue).configured(**plan.constants, classes=classes)
 
 
 def _up(n: int, grain: int) -> int:

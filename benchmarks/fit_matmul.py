@@ -31,7 +31,7 @@ RESULTS = Path(__file__).parent / "results" / "matmul_plans_h200.json.xz"
 _TILES = ((128, 256), (256, 128), (128, 128), (64, 128), (64, 64))
 PANELS = {("persistent", 128, 192): 8, ("persistent", 128, 256): 16, ("persistent", 128, 128): 8}  # as in gemm_peers
 PANELS |= {("minitile", *tile): 10 for tile in _TILES}
-COUNTED = ("name", "multiprocessors", "shared", "threads", "few")
+COUNTED = ("name", "multiprocessors", "shared", "threads", "cold", "few")
 FITTED = tuple(f.name for f in fields(Machine) if f.name not in COUNTED)
 NEAR = 0.03  # relative: estimates that differ by less are nearly a tie
 WEIGHT, COMMON = 1.0, 0.3  # of errors beside wrong choices; among them, of those that a problem's plans have in common
@@ -214,12 +214,14 @@ def cross_validated(
 def main() -> None:
     parser = argparse.ArgumentParser(description="The model of matmul against what was measured.")
     parser.add_argument("results", nargs="*", default=[RESULTS])
-    parser.add_argument("--few", action="store_true", help="few rows by a large matrix, which have numbers of their own")
+    parser.add_argument(
+        "--few", action="store_true", help="few rows by a large matrix, which have numbers of their own"
+    )
     parser.add_argument("--fit", action="store_true", help="fit the model's numbers first")
     parser.add_argument("--cross-validate", action="store_true", help="judge fits by problems that they leave out")
     args = parser.parse_args()
     measured = [e for e in read(args.results) if e.problem.few == args.few]
-    base = replace(H200.few or H200, few=None) if args.few else H200
+    base = replace(H200.few or H200, few=None, cold=True) if args.few else H200
     if args.cross_validate:
         shares = cross_validated(measured, base).values()
         print(f"problems left out: geometric mean {geometric_mean(shares):.3f}, least {min(shares):.3f}")

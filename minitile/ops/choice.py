@@ -75,12 +75,13 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
     """Tiles that are not far larger than C; with K split where that leaves multiprocessors without work. Ragged
     operands as they lie and, where there is enough to multiply, padded: both, or the smaller one, so that one at least
     comes by the copy engine."""
+    known = machine.few is not None  # how long such plans take
     form = by_threads(problem)
-    if form is not None:
+    if form is not None and known:
         few = problem.n if form.mirrored else problem.m
         for rows, columns, threads in VECTORS:
             yield Plan(max(1, min(few, MOST_AT_ONCE)), rows, columns, 1, threads, dots=True)
-    if problem.few and wgmma:
+    if problem.few and wgmma and known:
         for plan in thin_plans(problem, machine, shared):
             yield plan._replace(pad=problem.ragged)
     for pad in _paddings(problem):

@@ -44,7 +44,7 @@ class Machine:
     second kernel, `part` for each one and the bytes through `adding`; in a cluster `meet`, `meet_each` for each part,
     and a tile of f32 through `meeting`.
     Of what a cluster's blocks share, `multicast` of the time goes; clustered: what such blocks wait for each other.
-    few: the numbers for few rows by a large matrix (Problem.few), where these are others.
+    cold: whether all comes from memory. few: the numbers for few rows by a large matrix (Problem.few).
     By threads, a matrix comes at `dots`, by `dot` longer for each vector; dot_start: besides.
     """
 
@@ -105,6 +105,7 @@ class Machine:
     dot_start: float
     multicast: float
     clustered: float
+    cold: bool = False
     few: Machine | None = None
 
 

@@ -123,7 +123,7 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     written = m * n * (4 * split if apart else result)
     held = size * k * (m + n * products) + m * n * result + (written if apart else 0)
     held += size * k * ((m if pad[0] else 0) + (n if pad[1] else 0))
-    missed = 1.0 if problem.few else min(1.0, max(COLD, (held - machine.cached) / machine.spilling))
+    missed = 1.0 if machine.cold else min(1.0, max(COLD, (held - machine.cached) / machine.spilling))
     bounds = (
         whole,
         tiles * steps * (a.lines / sharing + b.lines) * LINE / machine.l2,

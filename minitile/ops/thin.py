@@ -31,7 +31,7 @@ def thin_plans(problem: Problem, machine: Machine, shared: int) -> Iterator[Plan
     each = m if m <= IN_ONE else -(-m // -(-m // IN_ONE))
     for wide, threads in WIDTHS:
         for share in SHARES:
-            grain = 8 * share
+            grain = 64 if problem.transpose_a else 8 * share  # boxes of 128 bytes where rows lie across
             high = -(-each // grain) * grain or grain
             if high > IN_ONE or (wide == 256 and high > TWO_WARPGROUPS) or (share > 1 and high < 32):
                 continue

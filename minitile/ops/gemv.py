@@ -137,7 +137,7 @@ def products_by_vectors(
 def gemv(dtype: DType, result: DType, turned: bool, mirrored: bool, epilogue: Epilogue | None = None) -> Kernel:
     """C = X · Wᵀ; mirrored: C = W · Xᵀ. X is M × K (mirrored: N × K), turned: K × M (K × N).
 
-    W is N × K (mirrored: M × K), seen as G × L: so many rows as are `classes` rows of K one behind the other, as many
+    W is N × K (mirrored: M × K), seen as G × L: rows of `classes` times K elements, as many
     as there are whole ones; where there are several classes, V is all of W as it is. A block has block_N of W's rows by
     block_M vectors, block_K of K at a time. epilogue: what is made of the sums; then the kernel has its tensors at the
     end.

@@ -49,7 +49,7 @@ def test_measured_plans_fit(case):
 
 
 def test_some_of_the_plans_compile():
-    """A tile of 200 rows of A, in a cluster, which nobody spills."""
+    """A tile of 200 rows of A, in a cluster."""
     case = serving_plans.Case(200, 6144, 4096, "NT")
     plan = Plan(208, 128, 64, 3, 256, split=2, swap=True, together=True, share=2)
     assert plan in set(serving_plans.swapped(case.problem)) | {plan}

@@ -23,11 +23,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minitile.ops.fitted import FEW
 from minitile.ops.machine import H200, Machine
 from minitile.ops.model import estimate
 from minitile.ops.plan import HILBERT, Plan, Problem
 
 RESULTS = Path(__file__).parent / "results" / "matmul_plans_h200.json.xz"
+FITTED_FILE = Path(__file__).parents[1] / "minitile" / "ops" / "fitted.py"
+WITHIN = 1.7  # of the fastest one's time
 _TILES = ((128, 256), (256, 128), (128, 128), (64, 128), (64, 64))
 PANELS = {("persistent", 128, 192): 8, ("persistent", 128, 256): 16, ("persistent", 128, 128): 8}  # as in gemm_peers
 PANELS |= {("minitile", *tile): 10 for tile in _TILES}
@@ -211,6 +214,24 @@ def cross_validated(
     return found
 
 
+def near(measured: Iterable[Measured]) -> list[Measured]:
+    """Those that take at most WITHIN times as long as their problem's fastest: of others, it is enough that they are
+    others."""
+    cases = by_problem(measured).values()
+    return [e for entries in cases for e in entries if e.time <= WITHIN * min(other.time for other in entries)]
+
+
+def write_few(gpu: str, machine: Machine) -> None:
+    """Puts the numbers into fitted.py, beside those of other GPUs."""
+    text = FITTED_FILE.read_text(encoding="utf-8")
+    head = text[: text.index("FEW:")]
+    known = {**FEW, gpu: {name: float(f"{getattr(machine, name):.4g}") for name in FITTED}}
+    lines = ["FEW: dict[str, dict[str, float]] = {"]
+    for name, numbers in sorted(known.items()):
+        lines += [f'    "{name}": {{', *(f'        "{key}": {value!r},' for key, value in numbers.items()), "    },"]
+    FITTED_FILE.write_text(head + "\n".join([*lines, "}"]) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="The model of matmul against what was measured.")
     parser.add_argument("results", nargs="*", default=[RESULTS])
@@ -218,6 +239,8 @@ def main() -> None:
         "--few", action="store_true", help="few rows by a large matrix, which have numbers of their own"
     )
     parser.add_argument("--fit", action="store_true", help="fit the model's numbers first")
+    parser.add_argument("--steps", type=int, default=100, help="generations of a fit")
+    parser.add_argument("--write", metavar="GPU", help="with --few --fit: into minitile/ops/fitted.py, as those of GPU")
     parser.add_argument("--cross-validate", action="store_true", help="judge fits by problems that they leave out")
     args = parser.parse_args()
     measured = [e for e in read(args.results) if e.problem.few == args.few]
@@ -226,7 +249,10 @@ def main() -> None:
         shares = cross_validated(measured, base).values()
         print(f"problems left out: geometric mean {geometric_mean(shares):.3f}, least {min(shares):.3f}")
         return
-    machine: Any = fit(measured, base) if args.fit else base
+    good = near(measured) if args.few else measured
+    machine: Any = fit(good, base, args.steps) if args.fit else base
+    if args.write:
+        write_few(args.write, machine)
     for name in FITTED if args.fit else ():
         print(f"    {name}={getattr(machine, name):.4g},")
     for e in measured:

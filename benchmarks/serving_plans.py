@@ -89,7 +89,7 @@ def by_threads_plans(problem: Problem) -> list[Plan]:
 
 def swapped(problem: Problem) -> Iterator[Plan]:
     """What thin.py has, and some that it leaves out: in panels, or added up by a second kernel."""
-    for plan in thin_plans(problem, H200, SHARED):
+    for plan in thin_plans(problem, H200, SHARED, every=True):
         plan = plan._replace(pad=problem.ragged)
         yield plan
         tiles = -(-problem.m // plan.block_M) * -(-problem.n // plan.block_N)

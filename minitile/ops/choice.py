@@ -78,14 +78,17 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
     known = machine.few is not None  # how long such plans take
     form = by_threads(problem)
     if form is not None and known:
-        few = problem.n if form.mirrored else problem.m
+        vectors = problem.n if form.mirrored else problem.m
         for rows, columns, threads in VECTORS:
-            yield Plan(max(1, min(few, MOST_AT_ONCE)), rows, columns, 1, threads, dots=True)
-    if problem.few and wgmma and known:
+            yield Plan(max(1, min(vectors, MOST_AT_ONCE)), rows, columns, 1, threads, dots=True)
+    few = problem.few and wgmma and known
+    if few:
         for plan in thin_plans(problem, machine, shared):
             yield plan._replace(pad=problem.ragged)
-    for pad in _paddings(problem):
-        yield from _padded_so(problem, pad, machine, wgmma, shared)
+    for pad in [problem.ragged] if few else _paddings(problem):
+        for plan in _padded_so(problem, pad, machine, wgmma, shared):
+            if not (few and (plan.swap or plan.apart)):  # thin.py has these
+                yield plan
 
 
 def _padded_so(problem: Problem, pad: tuple[bool, bool], machine: Machine, wgmma: bool, shared: int) -> Iterator[Plan]:

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
+
+from minitile.ops.fitted import FEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ class Machine:
 
 PLANNED_FOR = "sm_90a"  # the target of the H200, whose numbers these are
 
-H200 = Machine(
+_H200 = Machine(
     name="NVIDIA H200",
     multiprocessors=132,
     shared=228 * 1024,
@@ -170,12 +173,25 @@ H200 = Machine(
     multicast=0.5,
     clustered=0.3,
 )
+
+
+def _with_few(machine: Machine, part: str, dram: float = 1.0) -> Machine:
+    """The machine with the numbers for few rows of the GPU whose name has this part, if there are any."""
+    numbers: dict[str, Any] | None = FEW.get(part)
+    if numbers is None:
+        return machine
+    few = replace(machine, cold=True, few=None, **numbers)
+    return replace(machine, few=replace(few, dram=few.dram * dram, dots=few.dots * dram))
+
+
+H200 = _with_few(_H200, "H200")
+_H100 = replace(_H200, name="H100", dram=2.8e6)
 _A100 = replace(
-    H200, name="A100", multiprocessors=108, shared=164 * 1024, flops=2.6e6, power=2.8e8, line=2e-3, l2=6e6, dram=1.4e6
+    _H200, name="A100", multiprocessors=108, shared=164 * 1024, flops=2.6e6, power=2.8e8, line=2e-3, l2=6e6, dram=1.4e6
 )
 _OTHERS = (  # part of the device's name, its numbers
-    ("H100 PCIe", replace(H200, name="H100 PCIe", flops=5e6, power=7e8, dram=1.7e6)),
-    ("H100", replace(H200, name="H100", dram=2.8e6)),
+    ("H100 PCIe", replace(_H200, name="H100 PCIe", flops=5e6, power=7e8, dram=1.7e6)),
+    ("H100", _with_few(_H100, "H100") if "H100" in FEW else _with_few(_H100, "H200", 2.8e6 / _H200.dram)),
     ("GH200", H200),
     ("H200", H200),
     ("A100", _A100),
@@ -186,4 +202,5 @@ _OTHERS = (  # part of the device's name, its numbers
 def machine_for(name: str, multiprocessors: int, capability: tuple[int, int]) -> Machine:
     """The numbers for a device; for one that is not in the table, its nearest relative's."""
     known = next((machine for part, machine in _OTHERS if part in name), H200 if capability >= (9, 0) else _A100)
-    return replace(known, name=name, multiprocessors=multiprocessors)
+    few = known.few and replace(known.few, name=name, multiprocessors=multiprocessors)
+    return replace(known, name=name, multiprocessors=multiprocessors, few=few)

@@ -21,22 +21,25 @@ MOST_SUMS = 80  # of a thread that turns f32 results, which takes registers
 SPLITS, SHARES = (2, 3, 4, 6, 8), (1, 2, 4)
 MOST_CLUSTER = 8
 LEAST_SHARE = 256  # of K
+DEEP = 160  # rows and columns of a tile whose steps are 128 of K
 LEAST_STAGES, MOST_STAGES = 3, 8
 STAGED = 27 * 1024  # bytes that results may take on their way
 
 
-def thin_plans(problem: Problem, machine: Machine, shared: int) -> Iterator[Plan]:
-    """All that may suit a problem, for wgmma and blocks of at most `shared` bytes."""
+def thin_plans(problem: Problem, machine: Machine, shared: int, every: bool = False) -> Iterator[Plan]:
+    """What may suit a problem, for wgmma and blocks of at most `shared` bytes. every: also what is rarely best,
+    clusters that share few rows and the other depth of a step."""
     m, n, k, processors = problem.m, problem.n, problem.k, machine.multiprocessors
     each = m if m <= IN_ONE else -(-m // -(-m // IN_ONE))
     for wide, threads in WIDTHS:
         for share in SHARES:
             grain = 64 if problem.transpose_a else 8 * share  # boxes of 128 bytes where rows lie across
             high = -(-each // grain) * grain or grain
-            if high > IN_ONE or (wide == 256 and high > TWO_WARPGROUPS) or (share > 1 and high < 32):
+            if high > IN_ONE or (wide == 256 and high > TWO_WARPGROUPS) or (share > 1 and high < (32 if every else 64)):
                 continue
             tiles = -(-m // high) * -(-n // wide)
-            for deep in (64, 128) if high + wide <= 256 and k > 64 else (64,):
+            depths = (64, 128) if high + wide <= 256 and k > 64 else (64,)
+            for deep in depths if every else depths[-1:] if high + wide <= DEEP else (64,):
                 base = Plan(high, wide, deep * 2 // problem.size, 0, threads, swap=True, share=share)
                 yield from _filled(base, problem, tiles, processors, shared)
 

@@ -56,6 +56,8 @@ def read_epilogue(
 ) -> tuple[Epilogue | None, tuple[Any, ...]]:
     """What is compiled, and the tensors that are passed, as matrices. Raises LaunchArgumentError for what does not
     fit."""
+    if not isinstance(args, (tuple, list)):
+        raise refused(f"args is a {type(args).__name__}", "a tuple, also of one tensor: args=(bias,)")
     if function is None:
         if args:
             raise refused("args are given, and no epilogue that takes them")

@@ -38,6 +38,7 @@ from minitile.runtime.arrays import ArrayInfo
 from minitile.runtime.errors import LaunchError
 from minitile.target import target_at
 
+NO_ARGS: tuple[Any, ...] = ()
 known: dict[Key, Ready] = {}  # calls that are one launch, of matrices and of batches
 
 
@@ -49,7 +50,7 @@ def matmul(
     dtype: Any = None,
     plan: Plan | None = None,
     epilogue: Callable[..., Any] | None = None,
-    args: Sequence[Any] = (),
+    args: Sequence[Any] = NO_ARGS,
 ) -> Any:
     """The product of the matrices a (M × K) and b (K × N), summed in f32. There is no autograd.
 
@@ -81,7 +82,7 @@ def matmul(
         y = mt.ops.matmul(x, w.T, epilogue=relu_of_layer, args=(bias, residual))
         ```
     """
-    if epilogue is not None or args:
+    if epilogue is not None or args is not NO_ARGS:
         return _with_epilogue(a, b, out, dtype, plan, epilogue, args)
     try:
         key = (a.shape, a.stride(), a.dtype, a.get_device(), b.shape, b.stride(), b.dtype, b.get_device(), dtype, plan)

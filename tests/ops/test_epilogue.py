@@ -101,6 +101,8 @@ def test_what_is_refused():
     cases = [
         (a, {"args": (bias,)}, "no epilogue"),
         (a, {"epilogue": 3}, "epilogue is a int"),
+        (a, {"epilogue": of_all, "args": bias}, "args is a ndarray"),
+        (a, {"args": bias}, "args is a ndarray"),
         (a, {"epilogue": of_all, "args": (np.zeros(15, np.float32),)}, r"args\[0\] has shape \(15,\)"),
         (a, {"epilogue": of_all, "args": (2.0, np.zeros((16, 8), np.float32))}, r"args\[1\] has shape \(16, 8\)"),
         (a, {"epilogue": of_all, "args": (np.zeros((1, 8, 16), np.float32),)}, "has shape"),

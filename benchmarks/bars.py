@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-SUITES = {"memory": "memory", "tilelang": "tilelang_peers"}  # the module of each
+SUITES = {"memory": "memory", "serving": "serving", "tilelang": "tilelang_peers"}  # the module of each
 SLACK = 0.04  # how far below the bar of its row a cell may lie
 
 Found = dict[str, Any]  # of one case: against whom → [value, spread]; "note": what else is worth a word

@@ -23,15 +23,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minitile.ops.fitted import FEW
 from minitile.ops.machine import H200, Machine
 from minitile.ops.model import estimate
 from minitile.ops.plan import HILBERT, Plan, Problem
 
 RESULTS = Path(__file__).parent / "results" / "matmul_plans_h200.json.xz"
+FITTED_FILE = Path(__file__).parents[1] / "minitile" / "ops" / "fitted.py"
+WITHIN = 1.7  # of the fastest one's time
 _TILES = ((128, 256), (256, 128), (128, 128), (64, 128), (64, 64))
 PANELS = {("persistent", 128, 192): 8, ("persistent", 128, 256): 16, ("persistent", 128, 128): 8}  # as in gemm_peers
 PANELS |= {("minitile", *tile): 10 for tile in _TILES}
-COUNTED = ("name", "multiprocessors", "shared", "threads")
+COUNTED = ("name", "multiprocessors", "shared", "threads", "cold", "few")
 FITTED = tuple(f.name for f in fields(Machine) if f.name not in COUNTED)
 NEAR = 0.03  # relative: estimates that differ by less are nearly a tie
 WEIGHT, COMMON = 1.0, 0.3  # of errors beside wrong choices; among them, of those that a problem's plans have in common
@@ -53,7 +56,10 @@ def read(paths: Iterable[str | Path]) -> list[Measured]:
         if path.suffix == ".xz":
             plans = json.loads(lzma.decompress(path.read_bytes()))
             found += [
-                Measured(problem_of(case), plan_of(p), t) for case, times in plans.items() for p, t in times.items()
+                Measured(problem_of(case), plan_of(p), t)
+                for case, times in plans.items()
+                for p, t in times.items()
+                if p != "cublas"
             ]
             continue
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -100,6 +106,9 @@ def plan_of(config: str, of: str = "") -> Plan:
         number(r"(\d+) teams", 1),
         "swapped" in config,
         "together" in config,
+        number(r"shared by (\d+)", 1),
+        "B ahead" in config,
+        "by threads" in config,
     )
 
 
@@ -205,18 +214,45 @@ def cross_validated(
     return found
 
 
+def near(measured: Iterable[Measured]) -> list[Measured]:
+    """Those that take at most WITHIN times as long as their problem's fastest: of others, it is enough that they are
+    others."""
+    cases = by_problem(measured).values()
+    return [e for entries in cases for e in entries if e.time <= WITHIN * min(other.time for other in entries)]
+
+
+def write_few(gpu: str, machine: Machine) -> None:
+    """Puts the numbers into fitted.py, beside those of other GPUs."""
+    text = FITTED_FILE.read_text(encoding="utf-8")
+    head = text[: text.index("FEW:")]
+    known = {**FEW, gpu: {name: float(f"{getattr(machine, name):.4g}") for name in FITTED}}
+    lines = ["FEW: dict[str, dict[str, float]] = {"]
+    for name, numbers in sorted(known.items()):
+        lines += [f'    "{name}": {{', *(f'        "{key}": {value!r},' for key, value in numbers.items()), "    },"]
+    FITTED_FILE.write_text(head + "\n".join([*lines, "}"]) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="The model of matmul against what was measured.")
     parser.add_argument("results", nargs="*", default=[RESULTS])
+    parser.add_argument(
+        "--few", action="store_true", help="few rows by a large matrix, which have numbers of their own"
+    )
     parser.add_argument("--fit", action="store_true", help="fit the model's numbers first")
+    parser.add_argument("--steps", type=int, default=100, help="generations of a fit")
+    parser.add_argument("--write", metavar="GPU", help="with --few --fit: into minitile/ops/fitted.py, as those of GPU")
     parser.add_argument("--cross-validate", action="store_true", help="judge fits by problems that they leave out")
     args = parser.parse_args()
-    measured = read(args.results)
+    measured = [e for e in read(args.results) if e.problem.few == args.few]
+    base = replace(H200.few or H200, few=None, cold=True) if args.few else H200
     if args.cross_validate:
-        shares = cross_validated(measured, H200).values()
+        shares = cross_validated(measured, base).values()
         print(f"problems left out: geometric mean {geometric_mean(shares):.3f}, least {min(shares):.3f}")
         return
-    machine: Any = fit(measured, H200) if args.fit else H200
+    good = near(measured) if args.few else measured
+    machine: Any = fit(good, base, args.steps) if args.fit else base
+    if args.write:
+        write_few(args.write, machine)
     for name in FITTED if args.fit else ():
         print(f"    {name}={getattr(machine, name):.4g},")
     for e in measured:

@@ -9,9 +9,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from minitile.ops.gemv import by_threads
 from minitile.ops.machine import Machine
 from minitile.ops.model import ROOM, estimate
 from minitile.ops.plan import GRAIN, HILBERT, Plan, Problem
+from minitile.ops.thin import thin_plans
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,10 @@ CLUSTERS = {64: (8, 4, 2), 128: (8, 4, 2), 192: (6, 3, 2), 256: (8, 4, 2)}  # by
 _SMALL = 0.6  # a plan whose tiles are fewer than this share of the multiprocessors may split K
 
 
+VECTORS = ((4, 512, 128), (8, 256, 128))  # by threads: rows of the matrix, columns of a step, threads
+MOST_AT_ONCE = 4  # vectors of a block by threads
+
+
 def choose(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> Plan:
     """The plan of the least estimate, for a target with or without wgmma whose blocks have at most `shared` bytes."""
     best, least = None, math.inf
@@ -69,8 +75,20 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
     """Tiles that are not far larger than C; with K split where that leaves multiprocessors without work. Ragged
     operands as they lie and, where there is enough to multiply, padded: both, or the smaller one, so that one at least
     comes by the copy engine."""
-    for pad in _paddings(problem):
-        yield from _padded_so(problem, pad, machine, wgmma, shared)
+    known = machine.few is not None  # how long such plans take
+    form = by_threads(problem)
+    if form is not None and known:
+        vectors = problem.n if form.mirrored else problem.m
+        for rows, columns, threads in VECTORS:
+            yield Plan(max(1, min(vectors, MOST_AT_ONCE)), rows, columns, 1, threads, dots=True)
+    few = problem.few and wgmma and known
+    if few:
+        for plan in thin_plans(problem, machine, shared):
+            yield plan._replace(pad=problem.ragged)
+    for pad in [problem.ragged] if few else _paddings(problem):
+        for plan in _padded_so(problem, pad, machine, wgmma, shared):
+            if not (few and (plan.swap or plan.apart)):  # thin.py has these
+                yield plan
 
 
 def _padded_so(problem: Problem, pad: tuple[bool, bool], machine: Machine, wgmma: bool, shared: int) -> Iterator[Plan]:
@@ -131,7 +149,7 @@ def together(plan: Plan, size: int, shared: int) -> Plan | None:
 def shares(plan: Plan) -> bool:
     """Whether so many blocks of a cluster can share a tile's rows, of which each has some 8s."""
     rows = plan.block_N if plan.swap else plan.block_M
-    return plan.split <= MOST_CLUSTER and rows % (8 * plan.split) == 0
+    return plan.split * plan.share <= MOST_CLUSTER and rows % (8 * plan.split) == 0
 
 
 def hopper_tiles(problem: Problem, processors: int, shared: int) -> Iterator[Tile]:

@@ -13,6 +13,7 @@ from functools import lru_cache
 import minitile.language as T
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
+from minitile.ops.epilogue import Epilogue
 from minitile.ops.plan import HILBERT
 
 AT_ONCE = 4  # parts that are on their way before they are added
@@ -24,15 +25,15 @@ def operand_dims(transpose_a: bool, transpose_b: bool, loose: bool) -> tuple[tup
     return a[::-1] if transpose_a else a, b[::-1] if transpose_b else b
 
 
-def in_order(loose, short):
+def in_order(loose, short, ahead=()):
     """Waits for the kernel in front, and says when the next one may be set up. That one's blocks take the room that
     they find and then wait: if they come early, they are ill distributed over the multiprocessors, which costs a
     long product more than it gains, most where clusters want neighbours. So they come at once where a block's work is
     `short`, all of it on its way from the start; else towards the end. Where products come with helpers, only the end
-    of each lets the next one start, which would take its room."""
+    of each lets the next one start, which would take its room. ahead: tensors that need not wait."""
     if not loose and short:
         T.pdl_trigger()
-    T.pdl_sync()
+    T.pdl_sync(ahead=ahead)
 
 
 def accumulate(
@@ -56,24 +57,142 @@ def accumulate(
             T.gemm(A_shared, B_shared, C_local, transpose_A=transpose_a, transpose_B=transpose_b)
 
 
+def finished(x, m, n, epilogue, tensors):
+    """What the epilogue makes of the sum of row m and column n."""
+    if epilogue is None:
+        return x
+    found = [at(tensor, extra, m, n) for tensor, extra in zip(tensors, epilogue.extras, strict=True)]
+    return epilogue.function(x, *[found.pop(0) if number is None else number for number in epilogue.numbers])
+
+
+def at(tensor, extra, m, n):
+    """A tensor's number for an element of C, as f32."""
+    return T.cast(tensor[m if extra.dims[0] == "M" else 0, n if extra.dims[1] == "N" else 0], T.float32)
+
+
+def products(
+    A, B, C, block_M, block_N, block_K, stages, threads, panel, blocks, teams, swap, share, ahead,
+    transpose_a, transpose_b, split, loose, epilogue, tensors,
+):  # fmt: skip
+    """The body of `gemm`."""
+    M, N = C.shape[-2:]
+    S = C.shape[0] if split else 1
+    rows, columns = T.ceildiv(M, block_M), T.ceildiv(N, block_N)
+    early = (B,) if ahead else ()
+    steps = T.ceildiv(A.shape[0] if transpose_a else A.shape[1], block_K)
+
+    def multiply(part, by, bx, A_shared, B_shared, C_local):
+        first, last = (part * steps // S, (part + 1) * steps // S) if split else (0, steps)
+        accumulate(
+            A, B, A_shared, B_shared, C_local, by * block_M, bx * block_N,
+            first, last, stages, transpose_a, transpose_b, swap,
+        )  # fmt: skip
+        if not blocks and not loose:
+            T.pdl_trigger()
+        if epilogue is not None:
+            for i, j in T.Parallel(*C_local.shape):
+                m, n = (j, i) if swap else (i, j)
+                C_local[i, j] = finished(C_local[i, j], by * block_M + m, bx * block_N + n, epilogue, tensors)
+        if swap and split:
+            for n, m in T.Parallel(block_N, block_M):
+                C[part, by * block_M + m, bx * block_N + n] = C_local[n, m]
+        elif swap:
+            for n, m in T.Parallel(block_N, block_M):
+                C[by * block_M + m, bx * block_N + n] = C_local[n, m]
+        elif split:
+            T.copy(C_local, C[part, by * block_M, bx * block_N])
+        else:
+            T.copy(C_local, C[by * block_M, bx * block_N])
+
+    a_shape = (block_K, block_M) if transpose_a else (block_M, block_K)
+    b_shape = (block_N, block_K) if transpose_b else (block_K, block_N)
+    c_tile = (block_N, block_M) if swap else (block_M, block_N)
+    if blocks:
+        with T.Kernel(blocks, threads=threads, cluster=share) as block:
+            in_order(loose, rows * columns * steps <= stages * blocks, early)
+            A_shared = T.alloc_shared(a_shape, A.dtype)
+            B_shared = T.alloc_shared(b_shape, B.dtype)
+            C_local = T.alloc_fragment(c_tile, T.float32)
+            tiles = [rows, columns] if share == 1 else [columns, rows]  # a cluster's go along the first
+            domain = [S, *tiles] if split else tiles
+            order = "hilbert" if panel == HILBERT else "row"
+            for where in T.Persistent(domain, blocks, block, max(panel, 1), teams, order=order):
+                part, y, x = where if split else (0, *where)
+                by, bx = (y, x) if share == 1 else (x, y)
+                multiply(part, by, bx, A_shared, B_shared, C_local)
+            if split:
+                T.pdl_trigger()
+    else:
+        across = columns if share == 1 else T.ceildiv(columns, share) * share
+        with T.Kernel(across, rows, S, threads=threads, cluster=share) as (bx, by, part):
+            in_order(loose, steps <= stages, early)
+            if panel:
+                T.use_swizzle(max(panel, 1), "hilbert" if panel == HILBERT else "row")
+            A_shared = T.alloc_shared(a_shape, A.dtype)
+            B_shared = T.alloc_shared(b_shape, B.dtype)
+            C_local = T.alloc_fragment(c_tile, T.float32)
+            multiply(part, by, bx, A_shared, B_shared, C_local)
+            if split:
+                T.pdl_trigger()
+
+
 @lru_cache
-def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, split: bool, loose: bool) -> Kernel:
+def gemm(
+    dtype: DType,
+    result: DType,
+    transpose_a: bool,
+    transpose_b: bool,
+    split: bool,
+    loose: bool,
+    epilogue: Epilogue | None = None,
+) -> Kernel:
     """C = op(A) · op(B) with sums in f32, op the identity or the transpose.
 
     A is M × K (K × M where transposed), B is K × N (N × K), C is M × N; with `split` C is S × M × N, and part s of K
     gives C[s]. With blocks = 0 there is a block for each tile, else so many persistent blocks; `panel` is the height
     in tiles of the panels in which tiles are visited, 0 for row by row (persistent kernels always have panels), HILBERT
     for the curve. With `loose` A and B may be larger than the product needs. teams: of a persistent kernel, see
-    T.Persistent. swap: the tensor cores' rows, which come by 64, are columns of C.
+    T.Persistent. swap: the tensor cores' rows, which come by 64, are columns of C. share: blocks with neighbouring
+    columns that are a cluster, and bring A together. ahead: B does not come from the kernel in front. epilogue: what is
+    made of the sums; then the kernel has its tensors behind C.
     """
     a_dims, b_dims = operand_dims(transpose_a, transpose_b, loose)
     c_shape = ("S", "M", "N") if split else ("M", "N")
+    how = transpose_a, transpose_b, split, loose
+    if epilogue is None:
+
+        @kernel
+        def gemm(
+            A: T.Tensor(a_dims, dtype),
+            B: T.Tensor(b_dims, dtype),
+            C: T.Tensor(c_shape, result),
+            block_M=128,
+            block_N=128,
+            block_K=64,
+            stages=4,
+            threads=256,
+            panel=0,
+            blocks=0,
+            teams=1,
+            swap=False,
+            share=1,
+            ahead=False,
+        ):
+            tile = block_M, block_N, block_K, stages, threads
+            products(A, B, C, *tile, panel, blocks, teams, swap, share, ahead, *how, None, [])
+
+        return gemm
+    extras = epilogue.annotations
 
     @kernel
-    def gemm(
+    def gemm_epilogue(
         A: T.Tensor(a_dims, dtype),
         B: T.Tensor(b_dims, dtype),
         C: T.Tensor(c_shape, result),
+        E0: T.Tensor(*extras[0]) | None = None,
+        E1: T.Tensor(*extras[1]) | None = None,
+        E2: T.Tensor(*extras[2]) | None = None,
+        E3: T.Tensor(*extras[3]) | None = None,
         block_M=128,
         block_N=128,
         block_K=64,
@@ -83,60 +202,14 @@ def gemm(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, spli
         blocks=0,
         teams=1,
         swap=False,
+        share=1,
+        ahead=False,
     ):
-        M, N = C.shape[-2:]
-        S = C.shape[0] if split else 1
-        rows, columns = T.ceildiv(M, block_M), T.ceildiv(N, block_N)
-        steps = T.ceildiv(A.shape[0] if transpose_a else A.shape[1], block_K)
+        tile = block_M, block_N, block_K, stages, threads
+        tensors = [E for E in (E0, E1, E2, E3) if E is not None]
+        products(A, B, C, *tile, panel, blocks, teams, swap, share, ahead, *how, epilogue, tensors)
 
-        def multiply(part, by, bx, A_shared, B_shared, C_local):
-            first, last = (part * steps // S, (part + 1) * steps // S) if split else (0, steps)
-            accumulate(
-                A, B, A_shared, B_shared, C_local, by * block_M, bx * block_N,
-                first, last, stages, transpose_a, transpose_b, swap,
-            )  # fmt: skip
-            if not blocks and not loose:
-                T.pdl_trigger()
-            if swap and split:
-                for n, m in T.Parallel(block_N, block_M):
-                    C[part, by * block_M + m, bx * block_N + n] = C_local[n, m]
-            elif swap:
-                for n, m in T.Parallel(block_N, block_M):
-                    C[by * block_M + m, bx * block_N + n] = C_local[n, m]
-            elif split:
-                T.copy(C_local, C[part, by * block_M, bx * block_N])
-            else:
-                T.copy(C_local, C[by * block_M, bx * block_N])
-
-        a_shape = (block_K, block_M) if transpose_a else (block_M, block_K)
-        b_shape = (block_N, block_K) if transpose_b else (block_K, block_N)
-        c_tile = (block_N, block_M) if swap else (block_M, block_N)
-        if blocks:
-            with T.Kernel(blocks, threads=threads) as block:
-                in_order(loose, rows * columns * steps <= stages * blocks)
-                A_shared = T.alloc_shared(a_shape, dtype)
-                B_shared = T.alloc_shared(b_shape, dtype)
-                C_local = T.alloc_fragment(c_tile, T.float32)
-                domain = [S, rows, columns] if split else [rows, columns]
-                order = "hilbert" if panel == HILBERT else "row"
-                for where in T.Persistent(domain, blocks, block, max(panel, 1), teams, order=order):
-                    part, by, bx = where if split else (0, *where)
-                    multiply(part, by, bx, A_shared, B_shared, C_local)
-                if split:
-                    T.pdl_trigger()
-        else:
-            with T.Kernel(columns, rows, S, threads=threads) as (bx, by, part):
-                in_order(loose, steps <= stages)
-                if panel:
-                    T.use_swizzle(max(panel, 1), "hilbert" if panel == HILBERT else "row")
-                A_shared = T.alloc_shared(a_shape, dtype)
-                B_shared = T.alloc_shared(b_shape, dtype)
-                C_local = T.alloc_fragment(c_tile, T.float32)
-                multiply(part, by, bx, A_shared, B_shared, C_local)
-                if split:
-                    T.pdl_trigger()
-
-    return gemm
+    return gemm_epilogue
 
 
 ROOM = 4096  # elements of a block of `padded`
@@ -191,29 +264,56 @@ def columns_for(width: int) -> int:
     return next((n for n in COLUMNS if n >= width), COLUMNS[-1])
 
 
+def add_parts(W, C, block_M, block_N, epilogue, tensors):
+    """The body of `summed`."""
+    M, N = C.shape
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=128) as (bx, by):
+        T.pdl_sync()
+        total = T.alloc_fragment((block_M, block_N), T.float32)
+        parts = [T.alloc_fragment((block_M, block_N), T.float32) for _ in range(AT_ONCE)]
+        T.clear(total)
+        for s in T.serial(0, W.shape[0], AT_ONCE):
+            for q in T.unroll(AT_ONCE):  # what lies behind the last part is zero
+                T.copy(W[s + q, by * block_M, bx * block_N], parts[q])
+            for q in T.unroll(AT_ONCE):
+                for i, j in T.Parallel(block_M, block_N):
+                    total[i, j] += parts[q][i, j]
+        if epilogue is not None:
+            for i, j in T.Parallel(block_M, block_N):
+                total[i, j] = finished(total[i, j], by * block_M + i, bx * block_N + j, epilogue, tensors)
+        T.copy(total, C[by * block_M, bx * block_N])
+
+
 @lru_cache
-def summed(result: DType) -> Kernel:
-    """C = the sum of W[s] over s, always in the same order. W may have longer rows than C."""
+def summed(result: DType, epilogue: Epilogue | None = None) -> Kernel:
+    """C = the sum of W[s] over s, always in the same order. W may have longer rows than C. epilogue: what is made of
+    the sums; then the kernel has its tensors behind C."""
+    if epilogue is None:
+
+        @kernel
+        def summed(
+            W: T.Tensor(("S", "M", "L"), T.float32),
+            C: T.Tensor(("M", "N"), result),
+            block_M=4,
+            block_N=256,
+        ):
+            add_parts(W, C, block_M, block_N, None, [])
+
+        return summed
+    extras = epilogue.annotations
 
     @kernel
-    def summed(
+    def summed_epilogue(
         W: T.Tensor(("S", "M", "L"), T.float32),
         C: T.Tensor(("M", "N"), result),
+        E0: T.Tensor(*extras[0]) | None = None,
+        E1: T.Tensor(*extras[1]) | None = None,
+        E2: T.Tensor(*extras[2]) | None = None,
+        E3: T.Tensor(*extras[3]) | None = None,
         block_M=4,
         block_N=256,
     ):
-        M, N = C.shape
-        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=128) as (bx, by):
-            T.pdl_sync()
-            total = T.alloc_fragment((block_M, block_N), T.float32)
-            parts = [T.alloc_fragment((block_M, block_N), T.float32) for _ in range(AT_ONCE)]
-            T.clear(total)
-            for s in T.serial(0, W.shape[0], AT_ONCE):
-                for q in T.unroll(AT_ONCE):  # what lies behind the last part is zero
-                    T.copy(W[s + q, by * block_M, bx * block_N], parts[q])
-                for q in T.unroll(AT_ONCE):
-                    for i, j in T.Parallel(block_M, block_N):
-                        total[i, j] += parts[q][i, j]
-            T.copy(total, C[by * block_M, bx * block_N])
+        tensors = [E for E in (E0, E1, E2, E3) if E is not None]
+        add_parts(W, C, block_M, block_N, epilogue, tensors)
 
-    return summed
+    return summed_epilogue

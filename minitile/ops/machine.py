@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
+
+from minitile.ops.fitted import FEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,9 @@ class Machine:
     after: a kernel that follows another one; padding: of what it reads and writes. Adding up split-K's sums takes, in a
     second kernel, `part` for each one and the bytes through `adding`; in a cluster `meet`, `meet_each` for each part,
     and a tile of f32 through `meeting`.
+    Of what a cluster's blocks share, `multicast` of the time goes; clustered: what such blocks wait for each other.
+    cold: whether all comes from memory. few: the numbers for few rows by a large matrix (Problem.few).
+    By threads, a matrix comes at `dots`, by `dot` longer for each vector; dot_start: besides.
     """
 
     name: str
@@ -97,11 +103,18 @@ class Machine:
     meet: float
     meet_each: float
     meeting: float
+    dots: float
+    dot: float
+    dot_start: float
+    multicast: float
+    clustered: float
+    cold: bool = False
+    few: Machine | None = None
 
 
 PLANNED_FOR = "sm_90a"  # the target of the H200, whose numbers these are
 
-H200 = Machine(
+_H200 = Machine(
     name="NVIDIA H200",
     multiprocessors=132,
     shared=228 * 1024,
@@ -154,13 +167,31 @@ H200 = Machine(
     meet=0.2137,
     meet_each=0.03647,
     meeting=8509,
+    dots=4.2e6,
+    dot=0.1,
+    dot_start=3.0,
+    multicast=0.5,
+    clustered=0.3,
 )
+
+
+def _with_few(machine: Machine, part: str, dram: float = 1.0) -> Machine:
+    """The machine with the numbers for few rows of the GPU whose name has this part, if there are any."""
+    numbers: dict[str, Any] | None = FEW.get(part)
+    if numbers is None:
+        return machine
+    few = replace(machine, cold=True, few=None, **numbers)
+    return replace(machine, few=replace(few, dram=few.dram * dram, dots=few.dots * dram))
+
+
+H200 = _with_few(_H200, "H200")
+_H100 = replace(_H200, name="H100", dram=2.8e6)
 _A100 = replace(
-    H200, name="A100", multiprocessors=108, shared=164 * 1024, flops=2.6e6, power=2.8e8, line=2e-3, l2=6e6, dram=1.4e6
+    _H200, name="A100", multiprocessors=108, shared=164 * 1024, flops=2.6e6, power=2.8e8, line=2e-3, l2=6e6, dram=1.4e6
 )
 _OTHERS = (  # part of the device's name, its numbers
-    ("H100 PCIe", replace(H200, name="H100 PCIe", flops=5e6, power=7e8, dram=1.7e6)),
-    ("H100", replace(H200, name="H100", dram=2.8e6)),
+    ("H100 PCIe", replace(_H200, name="H100 PCIe", flops=5e6, power=7e8, dram=1.7e6)),
+    ("H100", _with_few(_H100, "H100") if "H100" in FEW else _with_few(_H100, "H200", 2.8e6 / _H200.dram)),
     ("GH200", H200),
     ("H200", H200),
     ("A100", _A100),
@@ -171,4 +202,5 @@ _OTHERS = (  # part of the device's name, its numbers
 def machine_for(name: str, multiprocessors: int, capability: tuple[int, int]) -> Machine:
     """The numbers for a device; for one that is not in the table, its nearest relative's."""
     known = next((machine for part, machine in _OTHERS if part in name), H200 if capability >= (9, 0) else _A100)
-    return replace(known, name=name, multiprocessors=multiprocessors)
+    few = known.few and replace(known.few, name=name, multiprocessors=multiprocessors)
+    return replace(known, name=name, multiprocessors=multiprocessors, few=few)

@@ -34,10 +34,15 @@ COLD = 0.05  # a guess: the share of what fits in L2, and is not there from the 
 
 def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     """Microseconds that the GPU needs."""
+    if problem.few and machine.few is not None:
+        machine = machine.few
     m, n, k, *_, size, result, products = problem
-    high, wide, deep, stages, threads, blocks, panel, split, pad, teams, swap, together = plan
+    high, wide, deep, stages, threads, blocks, panel, split, pad, teams, swap, together, sharing, _, dots = plan
+    if dots:
+        return _dots(problem, plan, machine)
     apart = split > 1 and not together
-    processors = int(machine.multiprocessors * ROOM[split]) if together else machine.multiprocessors
+    cluster = sharing * split if together else sharing
+    processors = int(machine.multiprocessors * ROOM.get(cluster, 0.75)) if cluster > 1 else machine.multiprocessors
     rows, columns = -(-m // high) or 1, -(-n // wide) or 1
     tiles = rows * columns * split
     each = -(-tiles // processors)  # tiles of the fullest multiprocessor
@@ -46,6 +51,8 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
 
     # Bringing the tiles of a step. A line costs the same however little of it is wanted.
     a = _brought(m, k, problem.transpose_a, pad[0], high, rows, deep, size, machine)
+    if sharing > 1:
+        a = a._replace(time=a.time * (1 - machine.multicast * (1 - 1 / sharing)))
     b = _brought(n, k, not problem.transpose_b, pad[1], wide, columns, deep, size, machine)
     by_warps = a.by_threads and b.by_threads
     fill = (a.time + b.time) * (1 - machine.eased * (1 - share))
@@ -116,16 +123,19 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     written = m * n * (4 * split if apart else result)
     held = size * k * (m + n * products) + m * n * result + (written if apart else 0)
     held += size * k * ((m if pad[0] else 0) + (n if pad[1] else 0))
-    missed = min(1.0, max(COLD, (held - machine.cached) / machine.spilling))
+    missed = 1.0 if machine.cold else min(1.0, max(COLD, (held - machine.cached) / machine.spilling))
     bounds = (
         whole,
-        tiles * steps * (a.lines + b.lines) * LINE / machine.l2,
+        tiles * steps * (a.lines / sharing + b.lines) * LINE / machine.l2,
         fresh / machine.fresh,
         missed * (written + fresh) / machine.dram,
         written / machine.writing,
         tiles * steps * deep * (2.0 * high * wide + MOVING * (high + wide)) / machine.power,
     )
     time: float = sum([bound**machine.blend for bound in bounds]) ** (1 / machine.blend) + machine.start
+
+    if sharing > 1:
+        time += machine.clustered
 
     # The kernels before and after.
     if pad[0] or pad[1]:
@@ -136,6 +146,15 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
         bytes_ = m * n * (4 * split + result)
         time += machine.after + machine.part * split + bytes_ / machine.adding + missed * bytes_ / machine.dram
     return time
+
+
+def _dots(problem: Problem, plan: Plan, machine: Machine) -> float:
+    """A plan by threads: the matrix comes from memory, once for each block_M vectors, from L2 but for the first."""
+    few, rows = (problem.m, problem.n) if problem.m <= problem.n else (problem.n, problem.m)
+    times = -(-few // plan.block_M)
+    bytes_ = rows * problem.k * problem.size
+    work = bytes_ * (1 + machine.dot * plan.block_M) / machine.dots
+    return machine.start + machine.dot_start + work + bytes_ * (times - 1) / machine.fresh
 
 
 class _Brought(NamedTuple):

@@ -6,6 +6,7 @@ by a model (model.py) and is kept. On the way of a repeated call stand one look-
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,9 +15,11 @@ from minitile.driver.jit import Kernel, Spec, spec
 from minitile.hardware import Target
 from minitile.ir.types import DType, f32
 from minitile.language.math import dtype_of_name
-from minitile.ops.array_adapters import Frame, frame_of
+from minitile.ops.array_adapters import Frame, frame_of, reshaped
 from minitile.ops.choice import choose, shares
+from minitile.ops.epilogue import Epilogue, read_epilogue
 from minitile.ops.gemm import columns_for, gemm, padded, summed
+from minitile.ops.gemv import Form, by_threads, classes_of, gemv
 from minitile.ops.machine import H200, PLANNED_FOR, Machine, machine_for
 from minitile.ops.operands import (
     ALIGNMENT,
@@ -35,10 +38,20 @@ from minitile.runtime.arrays import ArrayInfo
 from minitile.runtime.errors import LaunchError
 from minitile.target import target_at
 
+NO_ARGS: tuple[Any, ...] = ()
 known: dict[Key, Ready] = {}  # calls that are one launch, of matrices and of batches
 
 
-def matmul(a: Any, b: Any, *, out: Any = None, dtype: Any = None, plan: Plan | None = None) -> Any:
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    plan: Plan | None = None,
+    epilogue: Callable[..., Any] | None = None,
+    args: Sequence[Any] = NO_ARGS,
+) -> Any:
     """The product of the matrices a (M × K) and b (K × N), summed in f32. There is no autograd.
 
     Of batches (S × M × K, S × K × N) it is S × M × N; a single matrix, or a batch of one, goes with each of the other.
@@ -52,10 +65,25 @@ def matmul(a: Any, b: Any, *, out: Any = None, dtype: Any = None, plan: Plan | N
         out: where the result goes, row-major; without it, a new array of the same framework.
         dtype: of the new result: bf16, f16 or f32; a's by default.
         plan: instead of the model's choice.
+        epilogue: a function of one element, which C gets in place of the sum: traced as a part of the kernel, by the
+            rules of the language. Its first parameter is the f32 sum; the others are the elements of `args` that go
+            with it, as f32. For matrices, not for batches.
+        args: of the epilogue: up to four tensors, of shape (N,) or (1, N), (M, 1), (M, N), or of one element; and
+            numbers, each of which makes a kernel of its own.
 
     Raises:
         LaunchArgumentError: operands that do not fit.
+
+    Example:
+        ```py
+        def relu_of_layer(x, bias, residual):
+            return T.max(x + bias, 0.0) + residual
+
+        y = mt.ops.matmul(x, w.T, epilogue=relu_of_layer, args=(bias, residual))
+        ```
     """
+    if epilogue is not None or args is not NO_ARGS:
+        return _with_epilogue(a, b, out, dtype, plan, epilogue, args)
     try:
         key = (a.shape, a.stride(), a.dtype, a.get_device(), b.shape, b.stride(), b.dtype, b.get_device(), dtype, plan)
         ready = known.get(key)
@@ -81,6 +109,9 @@ def assembled(problem: Problem, dtype: DType, result: DType, plan: Plan, target:
     """Compiles and assembles the kernel that multiplies operands of this problem by this plan: then the cache has it;
     for `padded` and `summed` the first call is early enough. Needs no GPU."""
     m, n, k, transpose_a, transpose_b, size, *_ = problem
+    if plan.dots:
+        _assembled_by_threads(problem, dtype, result, plan, target)
+        return
 
     def operand(rows: int, columns: int, transposed: bool, pad: bool) -> Spec:
         rows, columns = (columns, rows) if transposed else (rows, columns)
@@ -89,6 +120,17 @@ def assembled(problem: Problem, dtype: DType, result: DType, plan: Plan, target:
     specs = [operand(m, k, transpose_a, plan.pad[0]), operand(k, n, transpose_b, plan.pad[1])]
     specs.append(spec(*_written(problem, result, plan)))
     made = _kernel(dtype, result, transpose_a, transpose_b, plan).compile(*specs, target=target)
+    made.executable.program.assembled  # noqa: B018
+
+
+def _assembled_by_threads(problem: Problem, dtype: DType, result: DType, plan: Plan, target: Target | str) -> None:
+    form, k, classes = by_threads(problem), problem.k, classes_of(problem.k)
+    assert form is not None
+    few, rows = (problem.n, problem.m) if form.mirrored else (problem.m, problem.n)
+    x = spec((k, few) if form.turned else (few, k), dtype)
+    w, c = spec((rows // classes, classes * k), dtype), spec((problem.m, problem.n), result)
+    kernel = _kernel_by_threads(dtype, result, form, plan, classes)
+    made = kernel.compile(x, w, c, spec((rows, k), dtype) if classes > 1 else None, target=target)
     made.executable.program.assembled  # noqa: B018
 
 
@@ -129,6 +171,28 @@ def _batches(a: Any, b: Any) -> bool:
 
 
 @for_users
+def _with_epilogue(
+    a: Any,
+    b: Any,
+    out: Any,
+    dtype: Any,
+    plan: Plan | None,
+    function: Callable[..., Any] | None,
+    args: Sequence[Any],
+) -> Any:
+    """A product with an epilogue: nothing of the call is kept, since what the function refers to may change."""
+    if _batches(a, b):
+        raise refused("an epilogue goes with matrices, and an operand is a batch of them", "reshape to one matrix")
+    product = _read(a, b, out, dtype)
+    shape = product.problem.m, product.problem.n
+    epilogue, tensors = read_epilogue(function, args, product.info, shape)
+    if out is None:
+        out = _workspace(product).empty(shape, product.result, a)
+    _multiply(product, plan or _plan(product.problem, *hardware(product.info)), out, epilogue, tensors)
+    return out
+
+
+@for_users
 def _first_call(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: Key | None) -> Any:
     """A call of which nothing is known."""
     if _batches(a, b):
@@ -141,25 +205,52 @@ def _first_call(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: Ke
     plan = plan or _plan(product.problem, *hardware(product.info))
     executable = _multiply(product, plan, out)
     if key is not None and executable is not None and product.info.device_kind == "cuda":
-        sizes = {"M": product.problem.m, "N": product.problem.n, "K": product.problem.k}
+        p = product.problem
+        sizes = {"M": p.m, "N": p.n, "K": p.k, "G": p.n, "L": p.k}  # the last two: as gemv names those of B
         remember(known, key, executable, sizes, _workspace(product), out)
     return out
 
 
-def _multiply(product: _Product, plan: Plan, out: Any) -> Any:
+def _multiply(
+    product: _Product, plan: Plan, out: Any, epilogue: Epilogue | None = None, tensors: tuple[Any, ...] = ()
+) -> Any:
     """Launches what the plan says; the executable where that is one launch of what `product` was read from."""
     if plan.together and not shares(plan):
-        raise refused(f"no cluster adds up this: {plan}", "at most 8 parts, each with whole 8 rows of a tile")
+        raise refused(f"no cluster adds up this: {plan}", "at most 8 blocks, each part with whole 8 rows of a tile")
+    if plan.dots:
+        return _multiply_by_threads(product, plan, out, epilogue, tensors)
     a, b = _padded(product, plan)
     p = product.problem
-    kernel = _kernel(product.dtype, product.result, p.transpose_a, p.transpose_b, plan)
+    kernel = _kernel(
+        product.dtype, product.result, p.transpose_a, p.transpose_b, plan, None if plan.apart else epilogue
+    )
     if plan.apart:
         parts = _workspace(product).empty(*_written(p, product.result, plan), a)
         kernel(a, b, parts)
-        summed(product.result)(parts, out)
+        summed(product.result, epilogue)(parts, out, *tensors)
         return None
-    kernel(a, b, out)
+    kernel(a, b, out, *tensors)
+    if epilogue is not None:
+        return None
     return None if any(plan.pad) or a is not product.a or b is not product.b else kernel.executable(a, b, out)
+
+
+def _multiply_by_threads(
+    product: _Product, plan: Plan, out: Any, epilogue: Epilogue | None, tensors: tuple[Any, ...]
+) -> Any:
+    """The same of a plan by threads."""
+    p, form = product.problem, by_threads(product.problem)
+    if form is None or product.dtype.bytes != 2:
+        raise refused(f"the plan {plan} is for few rows by a matrix that lies along K, or the mirrored form")
+    x, w = (product.b, product.a) if form.mirrored else (product.a, product.b)
+    classes = classes_of(p.k)
+    groups = w.shape[0] // classes
+    kernel = _kernel_by_threads(product.dtype, product.result, form, plan, classes, epilogue)
+    if classes == 1:
+        kernel(x, w, out, None, *tensors)
+        return None if form.mirrored or epilogue is not None else kernel.executable(x, w, out, None)
+    kernel(x, reshaped(w[: groups * classes], (groups, classes * p.k)), out, w, *tensors)
+    return None
 
 
 def _written(problem: Problem, result: DType, plan: Plan) -> tuple[tuple[int, ...], DType]:
@@ -187,13 +278,22 @@ def _padded(product: _Product, plan: Plan) -> tuple[Any, Any]:
 
 
 @lru_cache(maxsize=1024)
-def _kernel(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, plan: Plan) -> Kernel:
+def _kernel(
+    dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, plan: Plan, epilogue: Epilogue | None = None
+) -> Kernel:
     loose = any(plan.pad) or plan.apart
     if plan.split > 1 and plan.together:
-        made = gemm_together(dtype, result, transpose_a, transpose_b, loose)
+        made = gemm_together(dtype, result, transpose_a, transpose_b, loose, epilogue)
     else:
-        made = gemm(dtype, f32 if plan.apart else result, transpose_a, transpose_b, plan.apart, loose)
+        made = gemm(dtype, f32 if plan.apart else result, transpose_a, transpose_b, plan.apart, loose, epilogue)
     return made.configured(**plan.constants)
+
+
+@lru_cache(maxsize=1024)
+def _kernel_by_threads(
+    dtype: DType, result: DType, form: Form, plan: Plan, classes: int, epilogue: Epilogue | None = None
+) -> Kernel:
+    return gemv(dtype, result, *form, epilogue).configured(**plan.constants, classes=classes)
 
 
 def _up(n: int, grain: int) -> int:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 GRAIN = 16  # bytes: the copy engine's
 LINE = 128  # bytes: of the caches; padded rows are whole ones
 HILBERT = -1  # in place of the height of panels
+FEW = 512  # rows
+LEAST_WEIGHTS = 8 << 20  # bytes of a matrix that few rows are multiplied by; smaller ones may well be in L2
 
 
 class Problem(NamedTuple):
@@ -33,6 +35,11 @@ class Problem(NamedTuple):
         return 2.0 * self.m * self.n * self.k
 
     @property
+    def few(self) -> bool:
+        """Whether few rows are multiplied by a large matrix, which is taken to come from memory (thin.py)."""
+        return self.m <= FEW and self.products == 1 and self.n * self.k * self.size >= LEAST_WEIGHTS
+
+    @property
     def ragged(self) -> tuple[bool, bool]:
         """Whether the rows of A and of B, as they lie, are no whole 16 bytes."""
         a = self.m if self.transpose_a else self.k
@@ -48,7 +55,10 @@ class Plan(NamedTuple):
     panels of so many rows of tiles; 0: row by row; HILBERT: in Hilbert order. split: the parts of split-K, each with
     a sum of its own, which the blocks of a cluster add up `together` (split.py) or a second kernel does. pad: whether
     A and B are copied, with longer rows, first. teams: of the threads of a persistent block, each with tiles of its
-    own. swap: A and B are swapped, for few rows: block_M may then be less than 64.
+    own. swap: A and B are swapped, for few rows: block_M may then be any multiple of 8. share: so many blocks with
+    neighbouring columns are a cluster, which reads the rows of A once; with `together` the parts of each tile are in
+    the same cluster. ahead: B's first tiles are brought before the kernel in front has ended, which must not write it.
+    dots: by threads (gemv.py), no tensor cores: a block has block_M of the few vectors by block_N rows of the matrix.
     """
 
     block_M: int
@@ -63,6 +73,9 @@ class Plan(NamedTuple):
     teams: int = 1
     swap: bool = False
     together: bool = False
+    share: int = 1
+    ahead: bool = False
+    dots: bool = False
 
     def __str__(self) -> str:
         words = [f"{self.block_M}x{self.block_N}x{self.block_K}, {self.stages} stages, {self.threads} threads"]
@@ -74,6 +87,9 @@ class Plan(NamedTuple):
         words += [f"{self.teams} teams"] if self.teams > 1 else []
         words += ["A/B swapped"] if self.swap else []
         words += ["added together in a cluster"] if self.together else []
+        words += [f"A shared by {self.share}"] if self.share > 1 else []
+        words += ["B ahead"] if self.ahead else []
+        words += ["by threads"] if self.dots else []
         return ", ".join(words)
 
     @property
@@ -82,10 +98,17 @@ class Plan(NamedTuple):
         return self.split > 1 and not self.together
 
     @property
+    def cluster(self) -> int:
+        """Blocks of one."""
+        return (self.split if self.together else 1) * self.share
+
+    @property
     def constants(self) -> dict[str, int]:
-        """The compile-time parameters of `gemm`, or of `gemm_together`."""
+        """The compile-time parameters of `gemm`, or of `gemm_together`, or of `gemv`."""
         values = self._asdict()
+        if self.dots:
+            return {name: values[name] for name in ("block_M", "block_N", "block_K", "threads")}
         if self.split > 1 and self.together:
-            names = ("block_M", "block_N", "block_K", "stages", "threads", "swap")
+            names = ("block_M", "block_N", "block_K", "stages", "threads", "swap", "share", "ahead")
             return {**{name: values[name] for name in names}, "parts": self.split}
-        return {name: value for name, value in values.items() if name not in ("split", "pad", "together")}
+        return {name: value for name, value in values.items() if name not in ("split", "pad", "together", "dots")}

@@ -15,20 +15,98 @@ from functools import lru_cache
 import minitile.language as T
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
-from minitile.ops.gemm import accumulate, in_order, operand_dims
+from minitile.ops.epilogue import Epilogue
+from minitile.ops.gemm import accumulate, finished, in_order, operand_dims
+
+
+def added_together(
+    A, B, C, block_M, block_N, block_K, stages, threads, parts, swap, share, ahead,
+    transpose_a, transpose_b, loose, epilogue, tensors,
+):  # fmt: skip
+    """The body of `gemm_together`."""
+    M, N = C.shape
+    columns = T.ceildiv(N, block_N) if share == 1 else T.ceildiv(N, block_N * share) * share
+    grid = parts, columns, T.ceildiv(M, block_M)
+    with T.Kernel(*grid, threads=threads, cluster=(parts, share)) as (part, bx, by):
+        steps = T.ceildiv(A.shape[0] if transpose_a else A.shape[1], block_K)
+        in_order(loose, steps <= stages * parts, (B,) if ahead else ())
+        A_shared = T.alloc_shared((block_K, block_M) if transpose_a else (block_M, block_K), A.dtype)
+        B_shared = T.alloc_shared((block_N, block_K) if transpose_b else (block_K, block_N), B.dtype)
+        high, wide = (block_N, block_M) if swap else (block_M, block_N)
+        C_local = T.alloc_fragment((high, wide), T.float32)
+        own = high // parts  # rows that a block stores
+        sums = T.alloc_shared((parts - 1, own, wide), T.float32)  # from the other blocks
+        accumulate(
+            A, B, A_shared, B_shared, C_local, by * block_M, bx * block_N,
+            part * steps // parts, (part + 1) * steps // parts, stages, transpose_a, transpose_b, swap,
+        )  # fmt: skip
+        for step in T.unroll(1, parts):
+            there = (part + step) % parts
+            theirs = T.map_shared_rank(sums, there if share == 1 else there + bx % share * parts)
+            for i, j in T.Parallel(high, wide):
+                if i // own == there:
+                    theirs[parts - 1 - step, i - there * own, j] = C_local[i, j]
+        T.cluster_sync()
+        for i, j in T.Parallel(high, wide):
+            if i // own == part:
+                for n in T.unroll(parts - 1):
+                    C_local[i, j] += sums[n, i - part * own, j]
+        if swap:
+            C_shared = T.alloc_shared((wide, own), C.dtype)
+            for i, j in T.Parallel(high, wide):
+                if i // own == part:
+                    x = C_local[i, j]
+                    C_shared[j, i - part * own] = finished(x, by * block_M + j, bx * block_N + i, epilogue, tensors)
+            T.copy(C_shared, C[by * block_M, bx * block_N + part * own])
+        else:
+            C_shared = T.alloc_shared((own, wide), C.dtype)
+            for i, j in T.Parallel(high, wide):
+                if i // own == part:
+                    x = C_local[i, j]
+                    C_shared[i - part * own, j] = finished(x, by * block_M + i, bx * block_N + j, epilogue, tensors)
+            T.copy(C_shared, C[by * block_M + part * own, bx * block_N])
 
 
 @lru_cache
-def gemm_together(dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, loose: bool) -> Kernel:
+def gemm_together(
+    dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, loose: bool, epilogue: Epilogue | None = None
+) -> Kernel:
     """C = op(A) · op(B), as `gemm`; K in `parts`, in as many blocks of a cluster for each tile. They divide block_M
-    (block_N with swap) into shares of whole 8 rows. For sm_90a."""
+    (block_N with swap) into shares of whole 8 rows. share, ahead, epilogue: as of `gemm`. For sm_90a."""
     a_dims, b_dims = operand_dims(transpose_a, transpose_b, loose)
+    how = transpose_a, transpose_b, loose
+    if epilogue is None:
+
+        @kernel
+        def gemm_together(
+            A: T.Tensor(a_dims, dtype),
+            B: T.Tensor(b_dims, dtype),
+            C: T.Tensor(("M", "N"), result),
+            block_M=128,
+            block_N=128,
+            block_K=64,
+            stages=4,
+            threads=256,
+            parts=2,
+            swap=False,
+            share=1,
+            ahead=False,
+        ):
+            tile = block_M, block_N, block_K, stages, threads
+            added_together(A, B, C, *tile, parts, swap, share, ahead, *how, None, [])
+
+        return gemm_together
+    extras = epilogue.annotations
 
     @kernel
-    def gemm_together(
+    def gemm_together_epilogue(
         A: T.Tensor(a_dims, dtype),
         B: T.Tensor(b_dims, dtype),
         C: T.Tensor(("M", "N"), result),
+        E0: T.Tensor(*extras[0]) | None = None,
+        E1: T.Tensor(*extras[1]) | None = None,
+        E2: T.Tensor(*extras[2]) | None = None,
+        E3: T.Tensor(*extras[3]) | None = None,
         block_M=128,
         block_N=128,
         block_K=64,
@@ -36,42 +114,11 @@ def gemm_together(dtype: DType, result: DType, transpose_a: bool, transpose_b: b
         threads=256,
         parts=2,
         swap=False,
+        share=1,
+        ahead=False,
     ):
-        M, N = C.shape
-        grid = parts, T.ceildiv(N, block_N), T.ceildiv(M, block_M)
-        with T.Kernel(*grid, threads=threads, cluster=parts) as (part, bx, by):
-            steps = T.ceildiv(A.shape[0] if transpose_a else A.shape[1], block_K)
-            in_order(loose, steps <= stages * parts)
-            A_shared = T.alloc_shared((block_K, block_M) if transpose_a else (block_M, block_K), dtype)
-            B_shared = T.alloc_shared((block_N, block_K) if transpose_b else (block_K, block_N), dtype)
-            high, wide = (block_N, block_M) if swap else (block_M, block_N)
-            C_local = T.alloc_fragment((high, wide), T.float32)
-            share = high // parts
-            sums = T.alloc_shared((parts - 1, share, wide), T.float32)  # from the other blocks
-            accumulate(
-                A, B, A_shared, B_shared, C_local, by * block_M, bx * block_N,
-                part * steps // parts, (part + 1) * steps // parts, stages, transpose_a, transpose_b, swap,
-            )  # fmt: skip
-            for step in T.unroll(1, parts):
-                there = (part + step) % parts
-                theirs = T.map_shared_rank(sums, there)
-                for i, j in T.Parallel(high, wide):
-                    if i // share == there:
-                        theirs[parts - 1 - step, i - there * share, j] = C_local[i, j]
-            T.cluster_sync()
-            for i, j in T.Parallel(high, wide):
-                if i // share == part:
-                    for n in T.unroll(parts - 1):
-                        C_local[i, j] += sums[n, i - part * share, j]
-            if swap:
-                for i, j in T.Parallel(high, wide):
-                    if i // share == part:
-                        C[by * block_M + j, bx * block_N + i] = C_local[i, j]
-            else:
-                C_shared = T.alloc_shared((share, wide), result)
-                for i, j in T.Parallel(high, wide):
-                    if i // share == part:
-                        C_shared[i - part * share, j] = C_local[i, j]
-                T.copy(C_shared, C[by * block_M + part * share, bx * block_N])
+        tile = block_M, block_N, block_K, stages, threads
+        tensors = [E for E in (E0, E1, E2, E3) if E is not None]
+        added_together(A, B, C, *tile, parts, swap, share, ahead, *how, epilogue, tensors)
 
-    return gemm_together
+    return gemm_together_epilogue

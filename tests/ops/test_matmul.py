@@ -142,6 +142,46 @@ def test_parts_of_k_added_up_in_clusters(plan, monkeypatch):
     assert error(out, a, b) < BOUND[bf16]
 
 
+@pytest.mark.parametrize(
+    "plan",
+    [
+        SMALL._replace(share=2),
+        SMALL._replace(block_M=32, swap=True, share=4, ahead=True),
+        SMALL._replace(block_M=16, swap=True, share=2, blocks=4, panel=1),
+        SMALL._replace(block_M=16, swap=True, share=2, blocks=4, panel=2, teams=2, threads=256),
+        SMALL._replace(block_M=16, swap=True, share=2, split=2),
+        SMALL._replace(block_M=16, swap=True, share=2, split=2, together=True, pad=(True, True)),
+        SMALL._replace(share=2, split=4, together=True, ahead=True),
+    ],
+    ids=str,
+)
+def test_blocks_that_share_a(plan, monkeypatch):
+    """Three tiles of columns: the last block of a cluster has none. More rows than a tile has, and fewer."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    for m, n, form in ((37, 133, "NT"), (plan.block_M + 5, 133, "TN")):
+        a, b = operands(m, n, 104, form, seed=1)
+        out = poisoned(m, n)
+        matmul(a, b, out=out, plan=plan)
+        assert error(out, a, b) < BOUND[bf16]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Plan(200, 128, 64, 4, 256, swap=True),
+        pytest.param(Plan(208, 192, 64, 4, 384, swap=True, share=2), marks=pytest.mark.slow),
+        pytest.param(Plan(200, 64, 64, 3, 128, split=2, swap=True, together=True), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_two_hundred_rows_in_one_tile(plan, monkeypatch):
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    a, b = operands(195, 72, 100, "NT", seed=1)
+    out = poisoned(195, 72)
+    matmul(a, b, out=out, plan=plan)
+    assert error(out, a, b) < BOUND[bf16]
+
+
 @pytest.mark.parametrize(("schedule", "swap"), [("eager", False), ("random", False), ("random", True)])
 def test_clusters_under_other_orders_of_landing(schedule, swap):
     """The same bits each time."""
@@ -215,6 +255,7 @@ def test_what_is_refused():
         ((a, 3), {}, "no array"),
         ((a, b), {"plan": SMALL._replace(split=3, together=True)}, "no cluster adds up"),
         ((a, b), {"plan": SMALL._replace(split=16, together=True)}, "no cluster adds up"),
+        ((a, b), {"plan": SMALL._replace(split=4, together=True, share=4)}, "no cluster adds up"),
     ]
     for args, kwargs, words in bad:
         with pytest.raises(mt.MinitileError, match=words) as caught:

@@ -157,3 +157,25 @@ def test_one_device(gpu):
 
 def test_frames():
     assert frame_of(3) is None
+
+
+def test_few_vectors_are_one_launch_that_is_known(gpu):
+    plan = Plan(1, 4, 512, 1, 128, dots=True)
+    a, b = Tensor((1, 512)), Tensor((4096, 512)).t()
+    for count in (1, 2):
+        out = Tensor((1, 4096))
+        assert matmul(a, b, out=out, plan=plan) is out
+        assert len(gpu.launches) == count
+    assert len(known) == 1
+    first, second = gpu.launches
+    assert (first.grid, first.function) == (second.grid, second.function)
+    assert first.grid == (1, 1, 1024)
+
+
+def test_an_epilogue_is_one_launch_each_time(gpu):
+    a, b, bias = Tensor((512, 256)), Tensor((256, 1024)), Tensor((512, 1024))
+    for count in (1, 2):
+        matmul(a, b, out=Tensor((512, 1024)), epilogue=lambda x, y: x + y, args=(bias,))
+        assert len(gpu.launches) == count
+    assert gpu.launches[0].function == gpu.launches[1].function
+    assert not known

@@ -1,0 +1,63 @@
+"""benchmarks/serving.py and serving_plans.py: which cells there are, and which plans are measured."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import bars
+import fit_matmul
+import serving
+import serving_plans
+
+import minitile as mt
+import minitile.language as T
+from minitile.ops.multiply import assembled
+from minitile.ops.plan import Plan
+
+
+def test_the_suite_has_the_bars_of_serving():
+    rows = {row.name: row for row in serving.ROWS}
+    assert len(rows["cublas-200"].cells) == len(serving.LAYERS) == 10
+    assert [rows[f"cublas-{m}"].least for m in (1, 4096)] == [0.94, 0.94]
+    assert len(rows["memory-large"].cells) + len(rows["memory-small"].cells) == 40
+    assert all(case in serving.CASES or case.startswith("random ") for row in serving.ROWS for case, _ in row.cells)
+    assert {len(rows[f"random-{seed}"].cells) for seed in (1, 2)} == {30}
+
+
+def test_a_cell_may_have_a_bar_of_its_own():
+    row = bars.Row("r", "r", 1.05, 1.12, (("a", "x"), ("b", "x")), least=0.94)
+    known = {"a": {"x": [1.3, 0.0]}, "b": {"x": [0.95, 0.0]}}
+    assert bars.judge(row, known).word == "pass"
+    assert bars.judge(row, {**known, "b": {"x": [0.93, 0.0]}}).word == "FAIL"
+
+
+@pytest.mark.parametrize("case", serving_plans.cases(4, 1)[::17], ids=str)
+def test_measured_plans_fit(case):
+    """Into shared memory and clusters; they are read as they are written."""
+    found = serving_plans.plans_of(case.problem)
+    assert 10 < len(found) <= serving_plans.MOST
+    for plan in found:
+        assert fit_matmul.plan_of(str(plan)) == plan
+        assert plan.cluster <= 8
+        assert plan.stages >= 3 or plan.dots
+        room = serving_plans.SHARED - 1024
+        assert plan.stages * (plan.block_M + plan.block_N) * plan.block_K * 2 <= room
+
+
+def test_some_of_the_plans_compile():
+    """A tile of 200 rows of A, in a cluster."""
+    case = serving_plans.Case(200, 6144, 4096, "NT")
+    plan = Plan(208, 128, 64, 3, 256, split=2, swap=True, together=True, share=2)
+    assert plan in set(serving_plans.swapped(case.problem)) | {plan}
+    assembled(case.problem, T.bfloat16, T.bfloat16, plan)
+    assert mt.ops.Plan is Plan
+
+
+def test_what_is_measured_again_ahead():
+    times = {"cublas": 9.0, **{str(Plan(64, 64, 64, n, 128)): float(n) for n in (5, 4, 3, 6)}}
+    found = serving_plans.ahead_of(times)
+    assert [(p.stages, p.ahead) for p in found] == [(s, a) for s in (3, 4, 5) for a in (False, True)]

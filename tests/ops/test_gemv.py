@@ -1,0 +1,104 @@
+"""Plans by threads: few vectors by a matrix, in all forms, of sizes that are whole vectors and not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import minitile as mt
+import minitile.language as T
+from minitile.ops import matmul
+from minitile.ops.gemv import by_threads, classes_of
+from minitile.ops.plan import Plan, Problem
+from tests.ops.test_matmul import BOUND, bf16, error, f16, operands, poisoned
+
+PLAN = Plan(2, 4, 256, 1, 128, dots=True)
+
+
+def test_classes_of_rows():
+    assert [classes_of(k) for k in (0, 1, 2, 3, 4, 6, 8, 12, 4096, 4097)] == [1, 8, 4, 8, 2, 4, 1, 2, 1, 8]
+
+
+def test_which_problems_are_for_it():
+    forms = {
+        (8, 100, True, True): (True, False),
+        (1, 100, False, True): (False, False),
+        (100, 8, False, False): (True, True),
+        (100, 3, False, True): (False, True),
+        (9, 9, False, True): None,
+        (1, 100, False, False): None,
+        (100, 1, True, False): None,
+    }
+    for (m, n, *transposed), form in forms.items():
+        assert by_threads(Problem(m, n, 50, *transposed)) == form
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942", "gfx950"])
+@pytest.mark.parametrize("size", [(1, 43, 1001), (3, 13, 998)], ids=str)
+def test_each_form(target, size, monkeypatch):
+    """More vectors than a block has, rows that are no whole classes, the last ones fewer than a block's."""
+    monkeypatch.setenv("MINITILE_TARGET", target)
+    few, many, k = size
+    for form in ("NT", "TT"):
+        a, b = operands(few, many, k, form)
+        out = poisoned(few, many)
+        matmul(a, b, out=out, plan=PLAN)
+        assert error(out, a, b) < BOUND[bf16]
+    for form in ("NN", "NT"):
+        a, b = operands(many, few, k, form, f16)
+        out = poisoned(many, few, f16)
+        matmul(a, b, out=out, plan=PLAN)
+        assert error(out, a, b) < BOUND[f16]
+
+
+@pytest.mark.parametrize("size", [(1, 1, 1), (8, 64, 512), (2, 5, 77), (5, 9, 4), (1, 8, 0), (2, 17, 8)], ids=str)
+def test_sizes(size, monkeypatch):
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    a, b = operands(*size, "NT")
+    out = poisoned(*size[:2], np.float32)
+    matmul(a, b, out=out, plan=PLAN)
+    assert error(out, a, b) < BOUND[np.float32]
+
+
+def test_neighbours_of_a_row_do_not_spoil_it(monkeypatch):
+    """What is read in front of a row and behind it counts as zeros, infinities too."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    a, b = operands(1, 19, 45, "NT")
+    b[:, 7] = np.inf
+    b[:, 17] = np.nan
+    out = poisoned(1, 19)
+    matmul(a, b, out=out, plan=PLAN)
+    kept = [n for n in range(19) if n not in (7, 17)]
+    assert error(out[:, kept], a, b[:, kept]) < BOUND[bf16]
+    assert not np.isfinite(out[0, [7, 17]].astype(np.float32)).any()
+
+
+def test_with_an_epilogue(monkeypatch):
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    a, b = operands(3, 21, 99, "NT")
+    bias = np.random.default_rng(1).standard_normal(21).astype(np.float32)
+    c = matmul(a, b, dtype="float32", plan=PLAN, epilogue=lambda x, y: T.max(x, 0.0) + y, args=(bias,))
+    assert np.abs(c - np.maximum(a.astype(np.float64) @ b.astype(np.float64), 0) - bias).max() < 1e-4
+    a, b = operands(21, 3, 99, "NT")
+    c = matmul(a, b, dtype="float32", plan=PLAN, epilogue=lambda x, y: x + y, args=(bias.reshape(21, 1),))
+    assert np.abs(c - a.astype(np.float64) @ b.astype(np.float64) - bias[:, None]).max() < 1e-4
+
+
+def test_what_it_is_not_for():
+    with pytest.raises(mt.MinitileError, match="few rows by a matrix that lies along K"):
+        matmul(*operands(1, 40, 50, "NN"), plan=PLAN)
+
+
+@pytest.mark.parametrize("k", [4096, 4097])
+def test_matrices_are_read_in_vectors(k):
+    """Of 16 bytes, also where rows begin anywhere."""
+    from minitile.ops.gemv import gemv
+
+    classes = classes_of(k)
+    w = mt.spec((4096 // classes, classes * k), "bfloat16")
+    specs = [mt.spec((1, k), "bfloat16"), w, mt.spec((1, 4096), "bfloat16"), mt.spec((4096, k), "bfloat16")]
+    kernel = gemv(T.bfloat16, T.bfloat16, False, False).configured(
+        **PLAN._replace(block_M=1).constants, classes=classes
+    )
+    text = kernel.compile(*(specs if classes > 1 else [*specs[:3], None]), target="sm_90a").asm["ptx"]
+    assert text.count("ld.global.v4.b32") >= PLAN.block_N * PLAN.block_K // 8 // PLAN.threads

@@ -99,6 +99,8 @@ def _claims(low: Lowering, mask: Value, layout: Layout) -> list[_Claim]:
         ((d, step),) = own
         dtype = i32 if all(_is_small(low, atom) for atom in rest.atoms()) else i64
         base, mine = low.emit(rest, dtype), low.thread_coord(layout, d)
+        if mine is None and rest.is_constant:
+            return []  # known for each register: folding sees to it
         if mine is not None:
             base = low.b.add(base, low.b.mul(low.b.cast(mine, dtype), step))
         found.append(_Claim(base, tuple(step * at[d] for at in layout.register_offsets())))

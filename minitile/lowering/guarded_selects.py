@@ -54,7 +54,9 @@ def _guarded(low: Lowering, op: arith.Select, inside: Value, mask: Callable[[], 
 
 
 def _inside(low: Lowering, op: arith.Select) -> tuple[Value, ...] | None:
-    """Of a mask that is claims along one dimension."""
+    """Of a mask that is claims along one dimension. Not where waits are counts: each way of a branch has its own."""
+    if low.target.has("counted_stores"):
+        return None
     b, claims = low.b, _claims(low, op.condition, layout_of(op.result))
     if not claims:
         return None

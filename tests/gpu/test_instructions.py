@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from minitile.runtime.errors import ArgumentError
+from minitile.ir.diagnostics import LaunchArgumentError
 from tests.language.test_explicit import ring
 from tests.language.test_packed import halves, pack, product
 from tests.language.test_ptx import effects, squares, turned
@@ -84,7 +84,7 @@ def test_a_grid_that_does_not_fit(there):
             T.sync_grid()
             Y[0] = 1.0
 
-    with pytest.raises(ArgumentError, match=r"T\.sync_grid"):
+    with pytest.raises(LaunchArgumentError, match=r"T\.sync_grid"):
         large(*there(np.zeros(1, np.float32)))
 
 

@@ -84,7 +84,7 @@ def test_rows_by_number(target: str, rows: int) -> None:
 
 @mt.kernel
 def added(A: T.Tensor((64, "K"), T.float16), B: T.Tensor(("K", "N"), T.float16), C: T.Tensor((64, "N"), T.float32)):
-    """Products of parts of K, added up in C."""
+    """Split-K: products are added up in C."""
     _, K = A.shape
     _, N = B.shape
     with T.Kernel(T.ceildiv(N, 32), T.ceildiv(K, 32), threads=128) as (bx, by):

@@ -31,6 +31,7 @@ from minitile.runtime.launch_info import ScalarArg, TensorArg
 if TYPE_CHECKING:
     from minitile.driver.jit import Kernel
     from minitile.driver.pipeline import Result
+    from minitile.proof import Answer
     from minitile.runtime.launcher_base import Prepared
     from minitile.runtime.saved import Saved
     from minitile.runtime.sim import Report
@@ -288,6 +289,24 @@ class CompiledKernel:
         (report,) = reports
         report.results = () if results is None else (results,) if self._results.one else results
         return report
+
+    @for_users
+    def certificate(self, *, seconds: float = 60.0, examples: float = 20.0) -> Answer:
+        """Proves of the PTX that no schedule and no trip count of its loops has a race in shared memory, a missing wait
+        or proxy fence, or a deadlock; what is assumed is in docs/proof.md. The answer's `verdict` is "proved" (it is
+        true then, and `certificate` is data for JSON), "fault" (a rule is broken on the run `steps`; `sizes` are some
+        on which the simulator shows it, if such were found), or "refused" (not known; `line`, `reason`).
+
+        Args:
+            seconds: of the proof, at most.
+            examples: seconds to look for sizes that show a fault; 0: none are looked for.
+
+        Raises:
+            MinitileError: code for AMD.
+        """
+        from minitile.tools.proving import certificate
+
+        return certificate(self, seconds=seconds, examples=examples)
 
     @property
     @for_users

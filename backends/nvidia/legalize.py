@@ -5,7 +5,8 @@ operation. What a rule emits is legal already and is not looked at again.
 
     floats      16-bit add, mul, fma, min, max, neg, abs stay (exact, two in a word); bf16 add and mul become fma.
                 Everything else on 16 and 8 bits is computed in f32, each operation rounded to its dtype.
-    integers    of 8 and 16 bits are computed in 32 bits and cut off again, so that they wrap
+    integers    of 8 and 16 bits are computed in 32 bits and cut off again, so that they wrap; pairs of 16 bits on
+                words where no bit crosses (lowering/packed.py)
     division    floordiv and floormod: shift and mask for powers of two, C's division when nothing is negative, else
                 C's division corrected
     logic       two in a row with a constant each are one lop3
@@ -40,6 +41,7 @@ from minitile.ir.ops.thread import count_of
 from minitile.ir.types import DType, bool_, e4m3, e5m2, f16, f32, i32
 from minitile.lowering.expand_fp8 import FP8, decode, encode
 from minitile.lowering.legalize import Legalizer, Rule, clamped, common_rules, compare_bools, wide, widened
+from minitile.lowering.packed import packed
 
 _OCP = (e4m3, e5m2)  # which the hardware converts, from sm_89 on
 
@@ -60,7 +62,8 @@ def _arithmetic(self: Legalizer, op: Any) -> Value | None:
     if dtype.is_float and dtype.bits <= 16:
         return self.again(arith.Cast(self.in_dtype(op, f32), dtype))
     if dtype.is_int and dtype.bits < 32:
-        return widened(self, op)
+        on_words = packed(self, op)
+        return widened(self, op) if on_words is None else on_words
     raise TargetError(f"{op.mnemonic} is not defined for {dtype}", op.loc)
 
 

@@ -68,6 +68,7 @@ from minitile.transforms.tile.peel_remainder import peel_remainder
 from minitile.transforms.tile.tile_vectorize import tile_vectorize
 from minitile.transforms.tile.unroll_loads import unroll_loads
 from minitile.transforms.tile.unroll_local_arrays import unroll_local_arrays
+from minitile.transforms.tile.unroll_rows import unroll_rows
 from minitile.transforms.warp_specialize.partition_warpgroups import partition_warpgroups
 from minitile.transforms.warp_specialize.tma_multistage import tma_multistage
 from minitile.transforms.warp_specialize.warp_specialize import warp_specialize
@@ -102,6 +103,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("software_pipeline", software_pipeline),
     ("lower_manual_wgmma", lower_manual_wgmma),
     ("sink_wgmma_waits", sink_wgmma_waits),
+    ("unroll_rows", unroll_rows),
     ("hoist_loads", hoist_loads),
     ("version_masks", version_masks),
     ("simplify", simplify),
@@ -171,6 +173,7 @@ OPTIONAL = frozenset(
         "unroll",
         "unroll_local_arrays",
         "unroll_loads",
+        "unroll_rows",
         "join_accesses",
         "peel_remainder",
         "pack_scalars",

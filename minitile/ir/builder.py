@@ -15,7 +15,7 @@ import numpy as np
 
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.diagnostics import Location
-from minitile.ir.ops import arith, control
+from minitile.ir.ops import arith, control, thread
 from minitile.ir.origin import Origin
 from minitile.ir.types import DType, ScalarType, dtype_of, i32
 
@@ -32,6 +32,24 @@ def constant_of(value: Value) -> Any:
     """The Python number of a constant scalar; None if it is not one."""
     op = value.owner
     return op.value if isinstance(op, arith.Constant) else None
+
+
+def register_constants(value: Value) -> list[Any] | None:
+    """The numbers of registers that are constants, each its own; of a scalar its one. None if they are not."""
+    op = value.op
+    if isinstance(op, thread.Pick):
+        every = register_constants(op.a)
+        return None if every is None else [every[n] for n in op.indices]
+    if not isinstance(op, thread.Concat):
+        number = constant_of(value)
+        return None if number is None else [number]
+    numbers: list[Any] = []
+    for part in op.values:
+        found = register_constants(part)
+        if found is None:
+            return None
+        numbers += found
+    return numbers
 
 
 def exact(attribute: Any) -> Any:

@@ -42,6 +42,7 @@ class Legalizer(Rewriter):
         self.rules = rules
         self.native = native
         self.nonnegative: set[Value] = set(kernel.dims.values())
+        self.bits: dict[Value, int] = {}  # that may be set in an integer (lowering/packed.py)
 
     def visit(self, op: Op) -> Result:
         rule = self.rules.get(type(op))

@@ -8,6 +8,8 @@ import minitile.language as T
 from minitile.language.tiles import regions
 from minitile.tilelang.language.thread_reduce import combining, dimension, put
 
+UNROLLED = 32  # numbers of T.tvm_thread_allreduce that are added without a loop
+
 
 def im2col(img: Any, col: Any, nhw_step: Any, c_step: Any, kernel: int, stride: int, dilation: int, pad: int) -> None:
     """The tile (rows nhw_step · M, columns c_step · K, of M × K) of the matrix whose product with the kernels is the
@@ -27,7 +29,8 @@ def im2col(img: Any, col: Any, nhw_step: Any, c_step: Any, kernel: int, stride: 
 @regions("target")
 def tvm_thread_allreduce(size: Any, source: Any, condition: Any, target: Any, *threads: Any, dtype: str = "") -> None:
     """`target` of each thread becomes `source` combined over the threads that differ from it in the dimension of
-    `threads[0]` alone: by shared memory, in the order of the threads. All threads of the block come there."""
+    `threads[0]` alone: by shared memory, in the order of the threads. All threads of the block come there. Up to
+    UNROLLED numbers are loaded before the first of them is used."""
     dim, combine = dimension(threads[0]), combining()
     sizes = T.get_thread_extents()
     place = T.get_thread_bindings()
@@ -35,7 +38,7 @@ def tvm_thread_allreduce(size: Any, source: Any, condition: Any, target: Any, *t
     parts[place[0], place[1], place[2]] = source
     T.sync_threads()
     total = parts[at(place, dim, 0)]
-    for n in T.serial(1, sizes[dim]):
+    for n in (T.unroll if sizes[dim] <= UNROLLED else T.serial)(1, sizes[dim]):
         total = combine(total, parts[at(place, dim, n)])
     put(target, total)
 

@@ -251,9 +251,13 @@ def test_a_convolution_by_im2col(stride: int, dilation: int, pad: int) -> None:
     np.testing.assert_allclose(programs.convolved(image, weights, stride, dilation, pad), want, rtol=1e-3, atol=1e-2)
 
 
-@pytest.mark.parametrize(("rows", "columns", "over"), [(4, 64, 8), (7, 17, 16), (5, 1, 32)])
+@pytest.mark.parametrize(("rows", "columns", "over"), [(4, 64, 8), (7, 17, 16), (5, 1, 32), (3, 70, 64)])
 def test_a_reduction_over_threads(rows: int, columns: int, over: int) -> None:
+    """Of up to 32 threads, without a loop, in which each number would be waited for."""
     x = normal(rows, columns)
+    (compiled,) = programs.row_sums.compile(M=rows, N=columns, over=over).compiled("sm_90a")
+    behind = compiled.asm["tile_ir"].partition("sync_threads")[2]
+    assert ("= for" in behind) == (over > 32)
     np.testing.assert_allclose(programs.row_sums(x, over), x.astype(np.float64).sum(1), rtol=1e-4, atol=1e-4)
 
 

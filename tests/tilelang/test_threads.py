@@ -56,6 +56,8 @@ def test_a_call_that_names_one_tuned_parameter_is_not_tuned() -> None:
         ("sm_80", "", 512),
         ("sm_90a", "", 200),
         ("gfx942", "", 384),
+        ("gfx950", "", 17),
+        ("gfx950", "", 1000),
         ("sm_90a", "pipelined", 512),
         ("sm_80", "reversed", 200),
     ],
@@ -67,6 +69,7 @@ def test_staging_that_threads_keep_to_themselves_is_registers(
     kernel = programs.in_pieces.compile(M=3, N=columns, how=how)
     (compiled,) = kernel.compiled(target)
     assert ("shared<" in compiled.asm["tile_ir"]) == bool(how)
+    assert ("for 0" in compiled.asm["tile_ir"]) == bool(how)  # else all rounds at once
     x = np.random.default_rng(columns).standard_normal((3, columns)).astype("float32")
     pad = np.pad(x.astype(np.float64), ((0, 0), (0, -columns % 128))).reshape(3, -1, 128)
     other = pad[:, :, ::-1] if how == "reversed" else pad

@@ -9,6 +9,7 @@
     cast (cast %x to i64) to i32                                          %x
     select %mask, (load %A[0], mask = %mask), 0.0                         the load
     select (cmp lt (offsets %l {0, 8}), 8), %a, %b    // 0 <= %l < 8      pick (concat %a, %b) {0, 1}
+    floormod (offsets (mul %l, 2) {0, 1, 8, 9}), 2                        pick (concat 0, 1) {0, 1, 0, 1}
 
 In the thread stage division by constants becomes what the hardware has: shifts and masks for powers of two, `truncdiv`
 and `truncmod` where the dividend cannot be negative. One forward walk, in which each branch of an `if` knows the
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from minitile.analysis.affine import Affine, Facts
-from minitile.ir.builder import INTEGER, constant_of, fold, wrap
+from minitile.ir.builder import DIVISIONS, INTEGER, constant_of, fold, register_constants, wrap
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, roles, thread, tile
 from minitile.ir.rewrite import Rewriter
@@ -55,8 +56,36 @@ class _Simplify(Rewriter):
                 return folded
             if folded is not None:
                 return self.number(folded, op)
+            each = self.each_constant(op)
+            if each is not None:
+                return each
         rule = _RULES.get(type(op))
         return rule(self, op) if rule is not None else None
+
+    def each_constant(self, op: Op) -> Value | None:
+        """Integer arithmetic on registers that are constants, each its own."""
+        kind, t = type(op), op.results[0].type if op.results else None
+        if not isinstance(t, RegsType) or not t.dtype.is_int or not (kind in INTEGER or isinstance(op, arith.Cast)):
+            return None
+        operands = [register_constants(v) if v.dtype.is_int else None for v in op.operands]
+        if any(numbers is None for numbers in operands):
+            return None
+        count = thread.count_of(t)
+        columns = [numbers * count if len(numbers) == 1 else numbers for numbers in operands if numbers is not None]
+        if kind in DIVISIONS and 0 in columns[1]:
+            return None
+        if kind in (arith.Shl, arith.Shr) and not all(0 <= n < t.dtype.bits for n in columns[1]):
+            return None
+        made = columns[0] if isinstance(op, arith.Cast) else list(map(INTEGER[kind], *columns))
+        return self.each([wrap(n, t.dtype) for n in made], t.dtype)
+
+    def each(self, numbers: list[int], dtype: DType) -> Value:
+        """Registers of these constants."""
+        different = dict.fromkeys(numbers)
+        place = {number: n for n, number in enumerate(different)}
+        constants = tuple([self.b.constant(number, dtype) for number in different])
+        every = self.b.emit(thread.Concat(constants)).result if len(constants) > 1 else constants[0]
+        return self.b.emit(thread.Pick(every, tuple([place[number] for number in numbers]))).result
 
     def regions(self, op: Op) -> None:
         if not isinstance(op, control.If):
@@ -109,9 +138,24 @@ class _Simplify(Rewriter):
         assert isinstance(new, Value)
         return new
 
+    def remainder_each(self, op: Any, c: int | None) -> Result:
+        """floormod, or `and` with 2**n - 1, of registers that differ by constants from what c divides."""
+        offsets = op.a.op
+        if not isinstance(offsets, thread.Offsets) or c is None or c <= 0:
+            return None
+        if self.facts.multiple(self.facts.affine(offsets.a)) % c:
+            return None
+        return self.each([constant % c for constant in offsets.constants], op.result.dtype)
+
+    def mask(self, op: arith.And) -> Result:
+        c = _integer(op.b)
+        return self.remainder_each(op, c + 1) if c is not None and c > 0 and not c & (c + 1) else None
+
     def divide(self, op: Any) -> Result:
         """floordiv, truncdiv, floormod, truncmod."""
         c = _integer(op.b)
+        if isinstance(op, arith.FloorMod) and (each := self.remainder_each(op, c)) is not None:
+            return each
         if op.a.dtype.kind == "uint":
             return self.divide_unsigned(op, c)
         if c is None:
@@ -214,7 +258,7 @@ class _Simplify(Rewriter):
     def select(self, op: arith.Select) -> Result:
         """One side, where the condition is the same constant all over; registers of both where each one's is known;
         what is loaded under the condition itself, which is 0 where that is false."""
-        known = _register_constants(op.condition)
+        known = register_constants(op.condition)
         if known is not None and isinstance(op.result.type, RegsType):
             counts = [thread.count_of(v.type) for v in (op.a, op.b)]
             of_each = [n if count > 1 else 0 for n in range(len(known)) for count in counts]
@@ -300,19 +344,6 @@ def _parts(condition: Value) -> Iterator[Value]:
         yield from _parts(part)
 
 
-def _register_constants(value: Value) -> list[Any] | None:
-    """The numbers of registers that are constants, each its own."""
-    op = value.op
-    if isinstance(op, thread.Pick):
-        every = _register_constants(op.a)
-        return None if every is None else [every[n] for n in op.indices]
-    if isinstance(op, thread.Concat):
-        parts = [_register_constants(v) for v in op.values]
-        return None if any(p is None for p in parts) else [number for p in parts if p is not None for number in p]
-    number = constant_of(value)
-    return None if number is None else [number]
-
-
 def _integer(v: Value) -> int | None:
     """The number of an integer constant."""
     c = constant_of(v)
@@ -351,6 +382,7 @@ _RULES: dict[type[Op], Callable[[_Simplify, Any], Result]] = {
     arith.Add: _Simplify.collect,
     arith.Sub: _Simplify.sub,
     arith.Mul: _Simplify.collect,
+    arith.And: _Simplify.mask,
     arith.FloorDiv: _Simplify.divide,
     arith.TruncDiv: _Simplify.divide,
     arith.FloorMod: _Simplify.divide,

@@ -47,15 +47,15 @@ def _unroll(loop: control.For, before: Block) -> None:
     words = sum(-(-len(op.results) * op.results[0].dtype.bits // 32) for op in loads)
     count = next((n for n in ROUNDS if rounds % n == 0 and rounds >= n and n * words <= LOADED), 1)
     if count > 1:
-        _several(loop, count, before)
+        several(loop, count, before)
 
 
 def _loads(op: Op) -> bool:
     return isinstance(op, LoadRun | tile.Load) and isinstance(op.mem.type, TensorType)
 
 
-def _several(loop: control.For, count: int, before: Block) -> None:
-    """`count` rounds in one."""
+def several(loop: control.For, count: int, before: Block) -> None:
+    """`count` rounds in one, the loads of tensors and what they need in front."""
     end = loop.body.terminator
     assert isinstance(end, control.Yield)
     ops, made = loop.body.ops[:-1], Block()

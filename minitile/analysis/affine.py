@@ -38,7 +38,7 @@ from minitile.hardware import BLOCK_THREADS
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, thread, tile
-from minitile.ir.types import DType, ScalarType, Type, dtype_of
+from minitile.ir.types import DType, ScalarType, Type, dtype_of, limits
 
 __all__ = [
     "HIGHEST",
@@ -717,7 +717,7 @@ def _type_bounds(d: DType) -> Bounds:
     if d.kind == "bool":
         return between(0, 1)
     if d.kind == "uint" or (d.kind == "int" and d.bits < 32):
-        return between(d.integers[0], d.integers[-1])
+        return between(*limits(d))
     return Bounds()
 
 

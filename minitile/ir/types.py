@@ -20,6 +20,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -103,6 +104,12 @@ class DType:
         if DType.cast_hook is None:
             raise TypeError(f"{self.name}(...) has a meaning only inside a kernel")
         return DType.cast_hook(self, value)
+
+
+@cache
+def limits(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest number of an integer dtype."""
+    return dtype.integers[0], dtype.integers[-1]
 
 
 _LARGEST = {  # IEEE 754; bf16 has f32's exponent; fp8 as in OCP 8-bit Floating Point Specification, table 1

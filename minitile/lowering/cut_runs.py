@@ -130,12 +130,20 @@ def short(low: Lowering, limit: Value) -> Value:
 
 def any_of(low: Lowering, conditions: Sequence[Value]) -> Value:
     """Whether any of these holds: of registers, of each."""
-    return reduce(lambda a, b: low.b.value(arith.Or(a, b)), conditions)
+    return _tree(low, arith.Or, conditions)
 
 
 def all_of(low: Lowering, conditions: Sequence[Value]) -> Value:
     """Whether all of these hold."""
-    return reduce(lambda a, b: low.b.value(arith.And(a, b)), conditions)
+    return _tree(low, arith.And, conditions)
+
+
+def _tree(low: Lowering, kind: type[arith.Binary], values: Sequence[Value]) -> Value:
+    """All values in one, by halves: of thousands no chain comes about that passes would descend value by value."""
+    if len(values) == 1:
+        return values[0]
+    half = (len(values) + 1) // 2
+    return low.b.value(kind(_tree(low, kind, values[:half]), _tree(low, kind, values[half:])))
 
 
 def _registers(low: Lowering, guards: Guards, count: int) -> Value | None:

@@ -37,6 +37,7 @@ from minitile.transforms.manager import After, Pass, PassContext, run_passes
 from minitile.transforms.pipeline.accumulator_init import accumulator_init
 from minitile.transforms.pipeline.cdna4_interleave import cdna4_half_tiles, cdna4_interleave
 from minitile.transforms.pipeline.check_schedule import check_schedule
+from minitile.transforms.pipeline.choose_stages import choose_stages, deepen_stages
 from minitile.transforms.pipeline.lower_manual_wgmma import lower_manual_wgmma
 from minitile.transforms.pipeline.pdl_prefetch import pdl_prefetch
 from minitile.transforms.pipeline.prefetch_fragments import prefetch_fragments
@@ -94,6 +95,8 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("detect_multibuffers", detect_multibuffers),
     # While a copy is still one operation.
     ("check_schedule", check_schedule),
+    ("choose_stages", choose_stages),
+    ("deepen_stages", deepen_stages),
     ("warp_specialize", warp_specialize),
     # For kernels that leave it out.
     ("tma_multistage", tma_multistage),
@@ -162,6 +165,8 @@ OPTIONAL = frozenset(
         "sink_bulk_store_waits",
         "licm",
         "keep_in_registers",
+        "choose_stages",
+        "deepen_stages",
         "tma_multistage",
         "prefetch_fragments",
         "software_pipeline",

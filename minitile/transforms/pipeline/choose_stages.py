@@ -54,7 +54,7 @@ from minitile.transforms.pipeline.ahead import Ahead, plan
 
 IN_FLIGHT = 80 * 1024  # bytes on their way to a multiprocessor
 MOST_VERSIONS = 8
-RESULTS = 8 * 1024  # bytes of each 128 threads for results on their way out: a part of 64 rows of 128 bytes
+RESULTS = 8 * 1024  # bytes of each 128 threads for results on their way out by TMA: a part of 64 rows of 128 bytes
 WORDS = 1024  # bytes of barriers, and of what threads exchange
 
 
@@ -131,7 +131,7 @@ def _choose(kernel: Kernel, context: PassContext, act: Callable[[_Chosen, dict[V
             more = why and f", not more: {why}"
             context.notes.append(f"stages: {chosen.loop.stages} in place of {written}{at}{more}")
         elif why:
-            context.notes.append(f"stages: {written}, as written{at}: {why}")
+            context.notes.append(f"stages: no more than {written}{at}: {why}")
 
 
 def _overlap(chosen: _Chosen, versions: dict[Value, int], room: _Room) -> str:
@@ -244,5 +244,5 @@ def _room(kernel: Kernel, context: PassContext) -> _Room:
         limits.append(-(-math.prod(map(int, grid)) // target.multiprocessors))
     allocs = [op.result for op in kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"]
     sizes = {v: _bytes(v) * _versions(v) for v in allocs}
-    reserve = WORDS + RESULTS * -(-launch.threads // WARPGROUP)
+    reserve = WORDS + RESULTS * -(-launch.threads // WARPGROUP) * target.has("tma")
     return _Room(target, max(1, min(limits)), sizes, reserve)

@@ -23,17 +23,13 @@ that stays in the loop is waited for in each iteration, and more versions of the
 Where the loop loads matrices to registers besides, it waits for these: two versions then may cost no block, and more
 are of no use; besides, these loads go through L1, which has what is left of shared memory.
 
-Blocks of a multiprocessor are the least of what its registers hold (tiles that are live, and what a thread wants
-besides; roles included), its threads, the blocks that the grid has for each, and its shared memory: all buffers, each
-with its versions, and a reserve for results on their way out. What is not known (a grid of run-time sizes) does not
-limit.
+How many blocks a multiprocessor has is estimated (`analysis/occupancy.py`).
 
 `passes={"choose_stages": False, "deepen_stages": False}` leaves loops as they are written; `notes` says what was
 chosen, and why not more.
 
 Sources: a TMA copy takes about 1000 cycles from L2, and a multiprocessor of sm_90a takes operands of f16 at up to 64
-bytes a cycle (a step of 128×128×32 in 256 cycles, for 16 KB): 64 KB on their way, and a quarter more for slack. CUDA
-C++ Programming Guide, "Technical Specifications per Compute Capability" (2048 threads of a multiprocessor).
+bytes a cycle (a step of 128×128×32 in 256 cycles, for 16 KB): 64 KB on their way, and a quarter more for slack.
 """
 
 from __future__ import annotations
@@ -42,9 +38,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from minitile.analysis.register_budget import ACCUMULATOR_ROOM, producer_threads
-from minitile.analysis.register_pressure import spread, tile_registers
-from minitile.hardware import BLOCK_THREADS, WARPGROUP, Target
+from minitile.analysis.occupancy import Room, bytes_of, room_of, versions_of
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.ops import control, tile
@@ -54,8 +48,6 @@ from minitile.transforms.pipeline.ahead import Ahead, plan
 
 IN_FLIGHT = 80 * 1024  # bytes on their way to a multiprocessor
 MOST_VERSIONS = 8
-RESULTS = 8 * 1024  # bytes of each 128 threads for results on their way out by TMA: a part of 64 rows of 128 bytes
-WORDS = 1024  # bytes of barriers, and of what threads exchange
 
 
 @dataclass(frozen=True)
@@ -84,25 +76,6 @@ class _Chosen:
         return f"with {stages} versions of {names} a multiprocessor has {after} of {before} blocks"
 
 
-@dataclass(frozen=True)
-class _Room:
-    """What limits blocks on a multiprocessor. limit: how many there are but for shared memory; sizes: bytes of one
-    version of each buffer; reserve: bytes of a block besides."""
-
-    target: Target
-    limit: int
-    sizes: dict[Value, int]
-    reserve: int
-
-    def blocks(self, versions: dict[Value, int]) -> int:
-        """How many blocks a multiprocessor has; 0 where not even one fits."""
-        needed = self.reserve + sum(size * versions.get(v, 1) for v, size in self.sizes.items())
-        if needed > self.target.max_shared:
-            return 0
-        beside = self.target.reserved_shared
-        return min(self.limit, (self.target.max_shared + beside) // (needed + beside))
-
-
 def choose_stages(kernel: Kernel, context: PassContext) -> None:
     """The first pass: overlap."""
     _choose(kernel, context, _overlap)
@@ -114,13 +87,13 @@ def deepen_stages(kernel: Kernel, context: PassContext) -> None:
         _choose(kernel, context, _deepen)
 
 
-def _choose(kernel: Kernel, context: PassContext, act: Callable[[_Chosen, dict[Value, int], _Room], str]) -> None:
+def _choose(kernel: Kernel, context: PassContext, act: Callable[[_Chosen, dict[Value, int], Room], str]) -> None:
     if not kernel.attrs.get("wishes") or kernel.attrs.get("explicit_sync"):
         return
     loops = _loops(kernel)
     if not loops:
         return
-    room = _room(kernel, context)
+    room = room_of(kernel, context.target, context.runs("warp_specialize"))
     versions = {v: chosen.loop.stages for chosen in loops for v in chosen.buffers}
     for chosen in loops:
         written = chosen.loop.stages
@@ -134,7 +107,7 @@ def _choose(kernel: Kernel, context: PassContext, act: Callable[[_Chosen, dict[V
             context.notes.append(f"stages: no more than {written}{at}: {why}")
 
 
-def _overlap(chosen: _Chosen, versions: dict[Value, int], room: _Room) -> str:
+def _overlap(chosen: _Chosen, versions: dict[Value, int], room: Room) -> str:
     """Two versions for a loop that has one; why not, where that would be good."""
     if chosen.loop.stages > 1 or chosen.trips in (0, 1):
         return ""
@@ -147,7 +120,7 @@ def _overlap(chosen: _Chosen, versions: dict[Value, int], room: _Room) -> str:
     return ""
 
 
-def _deepen(chosen: _Chosen, versions: dict[Value, int], room: _Room) -> str:
+def _deepen(chosen: _Chosen, versions: dict[Value, int], room: Room) -> str:
     """As many versions as bytes in flight ask for, and room allows; what did not allow one more."""
     blocks, now = room.blocks(versions), chosen.loop.stages
     if chosen.loads or now == 1:
@@ -204,11 +177,7 @@ def _fills(op: Op) -> bool:
 
 def _all_ahead(loop: control.For, ahead: Ahead) -> bool:
     copies = _copies(loop)
-    return set(copies) == set(ahead.copies) and all(_versions(v) == 1 for v in ahead.buffers)
-
-
-def _versions(buffer: Value) -> int:
-    return buffer.type.versions if isinstance(buffer.type, BufferType) else 1
+    return set(copies) == set(ahead.copies) and all(versions_of(v) == 1 for v in ahead.buffers)
 
 
 def _chosen(loop: control.For, ahead: Ahead) -> _Chosen:
@@ -217,7 +186,7 @@ def _chosen(loop: control.For, ahead: Ahead) -> _Chosen:
     if all(isinstance(n, int) for n in bounds):
         trips = len(range(*map(int, bounds)))
     loads = any(map(_loads_matrix, loop.body.walk()))
-    return _Chosen(loop, frozenset(ahead.buffers), sum(map(_bytes, ahead.buffers)), trips, loads)
+    return _Chosen(loop, frozenset(ahead.buffers), sum(map(bytes_of, ahead.buffers)), trips, loads)
 
 
 def _loads_matrix(op: Op) -> bool:
@@ -226,23 +195,3 @@ def _loads_matrix(op: Op) -> bool:
 
 def _bytes(buffer: Value) -> int:
     return -(-math.prod(buffer.shape) * buffer.dtype.bits // 8)
-
-
-# What limits them ----------------------------------------------------------------------------------------------------
-
-
-def _room(kernel: Kernel, context: PassContext) -> _Room:
-    launch, target = control.find_launch(kernel), context.target
-    multiplies = any(isinstance(op, tile.Gemm) for op in kernel.walk())
-    roles = target.has("wgmma") and multiplies and context.runs("warp_specialize")
-    threads = launch.threads + (producer_threads(launch.threads, few=True) if roles else 0)
-    registers = tile_registers(launch.body, spread(launch.threads)) + ACCUMULATOR_ROOM
-    registers = min(-(-registers // 8) * 8, target.max_registers + 1)
-    grid = [constant_of(v) for v in launch.grid]
-    limits = [target.block_registers // (threads * registers), 2 * BLOCK_THREADS // threads]
-    if target.multiprocessors and all(isinstance(n, int) for n in grid):
-        limits.append(-(-math.prod(map(int, grid)) // target.multiprocessors))
-    allocs = [op.result for op in kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"]
-    sizes = {v: _bytes(v) * _versions(v) for v in allocs}
-    reserve = WORDS + RESULTS * -(-launch.threads // WARPGROUP) * target.has("tma")
-    return _Room(target, max(1, min(limits)), sizes, reserve)

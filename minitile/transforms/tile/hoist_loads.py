@@ -15,9 +15,10 @@ data between threads (a reduction) or is loaded itself it does not need. A loop'
 in the loop writes to memory or synchronises and their places depend on the loop's number alone; beside copies to shared
 memory, and the waits and barriers for these, loads of tensors that the kernel does not write; in programs of
 minitile.tilelang (`wishes`) also beside stores to tensors. Loops that multiply tiles keep theirs, since their registers
-are counted: all but GATHERED of what such a program gathers, which is loaded as soon as the turn's own is used. What waits takes registers: HOISTED and
-AHEAD are the most, of 4 bytes in each thread. More would cost blocks that run beside, which load as well; within a block it may not
-cost the second one: what waits shares half a multiprocessor's registers with the largest tile.
+are counted: all but GATHERED of what such a program gathers, which is loaded as soon as the turn's own is used. What
+waits takes registers: HOISTED and AHEAD are the most, of 4 bytes in each thread. More would cost blocks that run
+beside, which load as well; within a block it may not cost the second one: what waits shares half a multiprocessor's
+registers with the largest tile.
 """
 
 from __future__ import annotations

@@ -58,7 +58,8 @@ class Suite(Protocol):
     def measure(self, case: str, against: Sequence[str]) -> Found:
         """One case against these contenders. Raises what went wrong, TimeoutError where there was no time for it.
 
-        A suite that works on several cases at once has `ahead(cases, seconds)` as well, which is called before."""
+        A suite that works on several cases at once has `ahead(cases, seconds)` as well, which is called before; one
+        that draws its measurements, `draw(known, path)`."""
 
 
 @dataclass(frozen=True)
@@ -223,6 +224,8 @@ def main() -> int:
         text = "\n".join([*head, *suite.REMARKS, "", *table(verdicts), "", *cells_table(rows, known)])
         Path(options.out + ".md").write_text(text + "\n", encoding="utf-8")
         Path(options.out + ".json").write_text(json.dumps(known, indent=1, ensure_ascii=False), encoding="utf-8")
+        if hasattr(suite, "draw"):
+            suite.draw(known, options.out + ".svg")
     if any(v.left for v in verdicts):
         return 2
     return 0 if all(v.word == "pass" for v in verdicts) else 1

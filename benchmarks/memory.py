@@ -197,28 +197,33 @@ def main() -> None:
 
 
 def draw(known: dict[str, Found], path: str) -> None:
-    """Bars of the shares of a copy's speed, of minitile and of each contender, where matplotlib is installed."""
+    """The shares of a copy's speed, a dot a case, of minitile and of each contender that was held against a copy in the
+    same rounds; where matplotlib is installed."""
     try:
-        from matplotlib import pyplot
+        import matplotlib
     except ImportError:
         return
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "minitile"  # the same numbers make the same file
+    from matplotlib import pyplot
+
     shares = {name: found["copy"][0] for name, found in known.items() if "copy" in found}
-    names = list(dict.fromkeys(other for found in known.values() for other in found if other not in _WORDS))
-    figure, axes = pyplot.subplots(figsize=(9, 0.32 * len(shares) * 1.3 + 1))
-    height = 0.8 / (len(names) + 1)
-    for k, other in enumerate(["minitile", *names]):
-        places = [n - k * height for n, name in enumerate(shares) if other == "minitile" or other in known[name]]
-        values = [
-            share / (1 if other == "minitile" else known[name][other][0])
-            for name, share in shares.items()
-            if other == "minitile" or other in known[name]
-        ]
-        axes.barh(places, values, height, label=other)
-    axes.set_yticks(range(len(shares)), list(shares), fontsize=6)
-    axes.set_xlabel("share of a device copy's speed")
-    axes.legend(fontsize=6)
-    figure.tight_layout()
-    figure.savefig(path)
+    others = dict.fromkeys(other for name in shares for other in known[name] if other not in _WORDS)
+    figure, axes = pyplot.subplots(figsize=(7.5, 0.13 * len(shares) + 1.2), layout="constrained")
+    places = {name: -k for k, name in enumerate(shares)}
+    for other in others:
+        there = [name for name in shares if other in known[name]]
+        values = [shares[name] / known[name][other][0] for name in there]
+        axes.plot(values, [places[name] for name in there], "o", markersize=3, label=other, alpha=0.7)
+    axes.plot([*shares.values()], [*places.values()], "D", markersize=3, label="minitile", color="#d1495b")
+    axes.set_yticks([*places.values()], [*places], fontsize=5)
+    axes.axvline(1.0, color="#8d99ae", linewidth=0.8)
+    axes.set_xlabel("share of a device copy's speed", fontsize=8)
+    axes.legend(fontsize=7, frameon=False)
+    axes.margins(y=0.01)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
 
 
 _WORDS = ("copy", "note", "error")

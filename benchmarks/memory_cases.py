@@ -251,7 +251,92 @@ def other_cases() -> Iterator[tuple[str, Case]]:
         return *normal((128256, n))(seed), torch.randint(128256, (m,), device="cuda", generator=generator)
 
     yield f"embedding {m} of 128256x{n}", Case(others, tokens_of, ops.embedding, lambda w, t: w[t], 2 * size)
-    assert math.prod((m, n)) == MEDIUM
+    yield from gated_backward_cases(m, n, others)
+    yield from quantised_cases(m, n, others)
+    yield from scattering_cases(others)
+    for m, n, k in ((16384, 4096, 8), (1024, 65536, 50)):
+        first = lambda x, k=k: x.topk(k, -1)[0]  # noqa: E731  # of equal elements torch names any
+        yield f"top_k {k} of {m}x{n}", Case(others, normal((m, n)), lambda x, k=k: ops.top_k(x, k)[0], first, 2 * m * n)
+    assert math.prod((16384, 4096)) == MEDIUM
+
+
+def gated_backward_cases(m: int, n: int, rows: tuple[str, ...]) -> Iterator[tuple[str, Case]]:
+    """Gradients of gate and up from the result's."""
+    for name, ours, forward in (
+        ("swiglu", ops.swiglu_backward, _swiglu),
+        ("geglu", ops.geglu_backward, _geglu),
+    ):
+
+        def gradient(g: Any, x: Any, forward: Any = forward) -> Any:
+            import torch
+
+            x = x.detach().requires_grad_()
+            with torch.enable_grad():
+                return torch.autograd.grad(forward(x), x, g)[0]
+
+        yield f"{name}_backward {m}x{n}", Case(rows, normal((m, n), (m, 2 * n)), ours, gradient, 10 * m * n, bound=3e-2)
+
+
+def quantised_cases(m: int, n: int, rows: tuple[str, ...]) -> Iterator[tuple[str, Case]]:
+    """RMS norm with a residual, quantised to fp8; a rounding to fp8 may be the other one of two (1/8 of an element)."""
+    for block in (False, True):
+
+        def ours(x: Any, r: Any, w: Any, block: bool = block) -> Any:
+            return ops.rms_norm_fp8(x, w, residual=r, eps=EPS, block=block)
+
+        def quantised(x: Any, r: Any, w: Any, block: bool = block) -> Any:
+            import torch
+
+            z = x + r
+            y = _rms_norm(z, w)
+            y = y if y.dtype is torch.float64 else y.float()
+            groups = y.unflatten(-1, (-1, 128)) if block else y.unsqueeze(-2)
+            scale = groups.abs().amax(-1, keepdim=True) / 448
+            q = (groups / scale).to(torch.float8_e4m3fn).view(y.shape)
+            return q.double() if x.dtype is torch.float64 else q, scale.view(m, -1) if block else scale.view(m), z
+
+        given = normal((m, n), (m, n), (n,))
+        name = f"residual_norm_fp8 {m}x{n} by {'block' if block else 'row'}"
+        yield name, Case(rows, given, ours, quantised, 7 * m * n, bound=0.14)
+
+
+def scattering_cases(rows: tuple[str, ...]) -> Iterator[tuple[str, Case]]:
+    """Rows written or added to where indices say."""
+
+    def tokens_and_cache(seed: int) -> Any:
+        import torch
+
+        generator = torch.Generator("cuda").manual_seed(seed)
+        slots = torch.randperm(4096 * 16, device="cuda", generator=generator)
+        keys, values = (torch.zeros(4096, 16, 8, 128, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+        return keys, values, *normal((len(slots), 8, 128), (len(slots), 8, 128))(seed), slots
+
+    def append(keys: Any, values: Any, k: Any, v: Any, slots: Any) -> Any:
+        ops.kv_cache_append(k, v, keys, values, slots)
+        return keys, values
+
+    def put(keys: Any, values: Any, k: Any, v: Any, slots: Any) -> Any:
+        keys.view(-1, 8, 128)[slots] = k
+        values.view(-1, 8, 128)[slots] = v
+        return keys, values
+
+    yield "kv_cache_append 65536x8x128", Case(rows, tokens_and_cache, append, put, 1 << 29, in_place=True)
+
+    def table_and_gradient(seed: int) -> Any:
+        import torch
+
+        generator = torch.Generator("cuda").manual_seed(seed)
+        table = torch.zeros(32768, 4096, device="cuda")
+        return table, *normal((16384, 4096))(seed), torch.randint(32768, (16384,), device="cuda", generator=generator)
+
+    def add(table: Any, dy: Any, tokens: Any) -> Any:
+        return ops.embedding_backward(dy, tokens, len(table), out=table)
+
+    def index_add(table: Any, dy: Any, tokens: Any) -> Any:
+        return table.index_add_(0, tokens, dy.to(table.dtype))
+
+    moved = 10 * 16384 * 4096  # the gradient is read, rows in f32 are read and written
+    yield "embedding_backward 16384 of 32768x4096", Case(rows, table_and_gradient, add, index_add, moved, in_place=True)
 
 
 def _column_sums(x: Any) -> Any:

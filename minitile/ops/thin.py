@@ -17,7 +17,7 @@ WIDTHS = ((64, 128), (128, 256), (192, 384), (256, 256))  # columns of C, thread
 IN_ONE = 256  # rows of a tile
 TWO_WARPGROUPS = 128  # rows of a tile of 256 columns
 TEAM = 128 * 192  # elements of a tile that one warpgroup's registers hold
-MOST_SUMS = 80  # of a thread that turns f32 results, which takes registers
+MOST_SUMS, TURNING = 80, 72  # of a thread that turns f32 results, and the registers it needs besides
 SPLITS, SHARES = (2, 3, 4, 6, 8), (1, 2, 4)
 MOST_CLUSTER = 8
 LEAST_SHARE = 256  # of K
@@ -49,7 +49,8 @@ def _filled(base: Plan, problem: Problem, tiles: int, processors: int, shared: i
     box = (base.block_M + base.block_N) * base.block_K * problem.size
     area, share = base.block_M * base.block_N, base.share
     whole = min(MOST_STAGES, (shared - STAGED) // box)
-    if whole >= LEAST_STAGES and (problem.result == 2 or area <= MOST_SUMS * base.threads):
+    sums = min(MOST_SUMS, 65536 // (base.threads + 128) - TURNING)  # 128 threads more copy
+    if whole >= LEAST_STAGES and (problem.result == 2 or area <= sums * base.threads):
         yield base._replace(stages=whole)
         if tiles > processors:
             blocks = int(processors * ROOM.get(share, 1.0)) // share * share

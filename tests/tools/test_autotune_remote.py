@@ -165,10 +165,13 @@ def test_results():
 
 
 def test_on_dask(tmp_path):
-    """Its local cluster: two workers, of which one has the GPU."""
+    """A cluster on this machine: two workers, of which one has the GPU, and a process of its own."""
     distributed = pytest.importorskip("distributed")
-    plain = {"cls": distributed.Nanny, "options": {"nthreads": 1}}
-    workers = {"cpu": plain, "gpu": {**plain, "options": {"nthreads": 1, "resources": {"GPU": 1}}}}
+    how = {"nthreads": 1, "local_directory": str(tmp_path)}
+    workers = {
+        "cpu": {"cls": distributed.Worker, "options": how},
+        "gpu": {"cls": distributed.Nanny, "options": {**how, "resources": {"GPU": 1}}},
+    }
     scheduler = {"cls": distributed.Scheduler, "options": {"dashboard": False}}
     with (
         distributed.SpecCluster(workers=workers, scheduler=scheduler) as cluster,

@@ -16,6 +16,7 @@ from typing import Any
 from minitile.backends.nvidia.emit.emitter import Emitter, fills_words
 from minitile.backends.nvidia.emit.ptx import PTX_TYPE, ptx_type, register_type
 from minitile.backends.nvidia.ops import Instruction
+from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith
 from minitile.ir.ops.thread import count_of
@@ -74,8 +75,53 @@ def elementwise(w: Emitter, op: Op) -> None:
         _halves(w, result, mnemonic, operands)
     elif isinstance(op, _SHIFTS):
         _shift(w, op, mnemonic)
+    elif isinstance(op, arith.TruncDiv | arith.TruncMod) and _by_constant(op):
+        _divide(w, op)
     else:
         _each(w, result, mnemonic, operands)
+
+
+def _by_constant(op: arith.TruncDiv | arith.TruncMod) -> bool:
+    """Whether registers are divided by a constant: by a product with its reciprocal, which ptxas leaves to its input
+    (it divides by a floating-point reciprocal, found anew each time). A scalar's quotient is once a thread and may
+    number slots, which a proof has to read."""
+    d = constant_of(op.b)
+    return count_of(op.result.type) > 1 and op.result.dtype.bits == 32 and isinstance(d, int) and 2 < d < 1 << 31
+
+
+def _divide(w: Emitter, op: arith.TruncDiv | arith.TruncMod) -> None:
+    """q = n·m >> 32 + s with m = ⌊2^(32+s)/d⌋ + 1, where 2^s < d ≤ 2^(s+1): exact for |n| < 2^31, less one where n is
+    negative. All of u32 takes one bit more of m: n·m >> 32 = t with m - 2^32, and then (n - t)/2 + t.
+
+    Source: Granlund & Montgomery, "Division by Invariant Integers using Multiplication", PLDI 1994."""
+    d = int(constant_of(op.b))
+    shift = (d - 1).bit_length() - 1
+    signed = op.result.dtype.kind == "int"
+    magic = (1 << (32 + shift + (not signed))) // d + 1
+    targets = w.element_targets(op.result)
+    for to, n in zip(targets, w.in_registers(op.a), strict=True):
+        quotient = w.temp("b32") if isinstance(op, arith.TruncMod) else to
+        high = w.temp("b32")
+        if signed:
+            w.emit(f"mul.hi.s32 {high}, {n}, {magic - (magic >> 31 << 32)};")
+            if magic >> 31:
+                w.emit(f"add.s32 {high}, {high}, {n};")
+            sign = w.temp("b32")
+            w.emit(f"shr.s32 {high}, {high}, {shift};")
+            w.emit(f"shr.u32 {sign}, {n}, 31;")
+            w.emit(f"add.s32 {quotient}, {high}, {sign};")
+        else:
+            half = w.temp("b32")
+            w.emit(f"mul.hi.u32 {high}, {n}, {magic - (1 << 32)};")
+            w.emit(f"sub.u32 {half}, {n}, {high};")
+            w.emit(f"shr.u32 {half}, {half}, 1;")
+            w.emit(f"add.u32 {half}, {half}, {high};")
+            w.emit(f"shr.u32 {quotient}, {half}, {shift};")
+        if isinstance(op, arith.TruncMod):
+            product = w.temp("b32")
+            w.emit(f"mul.lo.s32 {product}, {quotient}, {d};")
+            w.emit(f"sub.s32 {to}, {n}, {product};")
+    w.define(op.result, targets)
 
 
 def instruction(w: Emitter, op: Instruction) -> None:

@@ -15,14 +15,16 @@ data between threads (a reduction) or is loaded itself it does not need. A loop'
 in the loop writes to memory or synchronises and their places depend on the loop's number alone; beside copies to shared
 memory, and the waits and barriers for these, loads of tensors that the kernel does not write; in programs of
 minitile.tilelang (`wishes`) also beside stores to tensors. Loops that multiply tiles keep theirs, since their registers
-are counted: all but GATHERED of what such a program gathers. What waits takes registers: HOISTED and AHEAD are the
-most, of 4 bytes in each thread. More would cost blocks that run beside, which load as well; within a block it may not
-cost the second one: what waits shares half a multiprocessor's registers with the largest tile.
+are counted: all but GATHERED of what such a program gathers, which is loaded as soon as the turn's own is used. What
+waits takes registers: HOISTED and AHEAD are the most, of 4 bytes in each thread. More would cost blocks that run
+beside, which load as well; within a block it may not cost the second one: what waits shares half a multiprocessor's
+registers with the largest tile.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from minitile.analysis.register_budget import TILE_ROOM, equal_share
 from minitile.analysis.variables import is_shared
@@ -152,19 +154,32 @@ def _a_turn_ahead(loop: control.For, before: Block, threads: int, written: set[V
     first = _loaded(b, rows, loop, loop.lower)
     taken = {op.results[0]: body.add_arg(op.results[0].type, op.results[0].name) for op, _ in rows}
     rest = [op for op in body.ops if not any(op is moved for moved, _ in rows)]
-    body.ops = []
+    place = _place(rest, taken) if multiplies else 0
+    body.ops = rest[:place]
     with b.inside(body):
         following = _loaded(b, rows, loop, b.add(loop.iv, loop.step))
     for op in rest:
         for inner in (op, *(inner for region in op.regions for inner in region.walk())):
             inner.replace_operands(lambda v: taken.get(v, v))
-    body.ops += rest
+    body.ops += rest[place:]
     end = body.terminator
     assert isinstance(end, control.Yield)
     end.values = (*end.values, *following)
     loop.init = (*loop.init, *first)
     count = len(loop.results)
     loop.results = (*loop.results, *(Value(v.type, loop, count + n, v.name) for n, v in enumerate(first)))
+
+
+def _place(ops: list[Op], taken: Collection[Value]) -> int:
+    """Where the next turn's loads go in a loop that multiplies: behind the last use of this turn's, which then lie in
+    the same registers; ptxas waits for what it has to move. Behind the products, too, that are not waited for at once:
+    a fence for these would wait for the loads."""
+    last = -1
+    for n, op in enumerate(ops):
+        inner = (one for region in op.regions for one in region.walk())
+        if op.mnemonic == "async_gemm" or any(v in taken for one in (op, *inner) for v in one.operands):
+            last = n
+    return last + 1
 
 
 def _loaded(b: Builder, rows: list[tuple[Op, list[Op]]], loop: control.For, number: Value) -> tuple[Value, ...]:

@@ -34,22 +34,22 @@ tile kernel @gathers(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {thread
       yield %1
     }
     %r, %2 = for 0, 4, 1, [%z, %0] : tile<16x16xf32>, tile<16x16xf16> (%k: i32, %c: tile<16x16xf32>, %x_1: tile<16x16xf16>) {
+      %i_1 = iota {shape = (16, 16), dim = 0} : tile<16x16xi32>
+      %j_1 = iota {shape = (16, 16), dim = 1} : tile<16x16xi32>
+      %at_1 = add %i_1, %k : tile<16x16xi32>
+      store %s[0, 0], %x_1 {dims = (0, 1)}
       %3 = add %k, 1 : i32
       %4 = cmp %3, 4 {predicate = "lt"} : bool
       %5 = if %4 : tile<16x16xf16> then {
-        %i_1 = iota {shape = (16, 16), dim = 0} : tile<16x16xi32>
-        %at_1 = add %i_1, %3 : tile<16x16xi32>
-        %j_1 = iota {shape = (16, 16), dim = 1} : tile<16x16xi32>
-        %x_2 = load %X[%at_1, %j_1] {shape = (16, 16), dims = (none, none)} : tile<16x16xf16>
+        %i_2 = iota {shape = (16, 16), dim = 0} : tile<16x16xi32>
+        %at_2 = add %i_2, %3 : tile<16x16xi32>
+        %j_2 = iota {shape = (16, 16), dim = 1} : tile<16x16xi32>
+        %x_2 = load %X[%at_2, %j_2] {shape = (16, 16), dims = (none, none)} : tile<16x16xf16>
         yield %x_2
       } orelse {
         %6 = splat 0.0:f16 {shape = (16, 16)} : tile<16x16xf16>
         yield %6
       }
-      %i_2 = iota {shape = (16, 16), dim = 0} : tile<16x16xi32>
-      %j_2 = iota {shape = (16, 16), dim = 1} : tile<16x16xi32>
-      %at_2 = add %i_2, %k : tile<16x16xi32>
-      store %s[0, 0], %x_1 {dims = (0, 1)}
       %d = gemm %s[0, 0], %s[0, 0], %c : tile<16x16xf32>
       yield %d, %5
     }

@@ -45,10 +45,22 @@ class Epilogue(NamedTuple):
     extras: tuple[Extra, ...]
     numbers: tuple[float | None, ...]
 
-    @property
-    def annotations(self) -> list[tuple[tuple[str | int, str | int], DType]]:
-        """Shapes and dtypes of MOST tensors; of those that there are not, any."""
-        return [*self.extras, *[((1, 1), f32)] * (MOST - len(self.extras))]
+
+def extra_tensors(epilogue: Epilogue | None) -> list[tuple[tuple[str | int, str | int], DType]]:
+    """Shapes and dtypes of a kernel's MOST optional tensors: the epilogue's, and any for those that there are not."""
+    extras = epilogue.extras if epilogue else ()
+    return [*extras, *[((1, 1), f32)] * (MOST - len(extras))]
+
+
+def named(epilogue: Epilogue | None) -> Callable[[FunctionType], FunctionType]:
+    """A decorator under `kernel`: with an epilogue the kernel's name says so, for profilers."""
+
+    def name(function: FunctionType) -> FunctionType:
+        if epilogue is not None:
+            function.__name__ += "_epilogue"
+        return function
+
+    return name
 
 
 def read_epilogue(

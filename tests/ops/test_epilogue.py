@@ -8,7 +8,8 @@ import pytest
 import minitile as mt
 import minitile.language as T
 from minitile.ops import matmul
-from minitile.ops.epilogue import same
+from minitile.ops.epilogue import Epilogue, Extra, same
+from minitile.ops.gemm import gemm
 from tests.ops.test_matmul import BOUND, SMALL, bf16, f16, operands, poisoned
 
 PLANS = [
@@ -93,6 +94,20 @@ def test_rows_with_gaps_are_taken_as_they_lie():
     wide = np.random.default_rng(2).standard_normal((20, 50)).astype(np.float32)
     c = matmul(a, b, dtype="float32", epilogue=lambda x, r: x + r, args=(wide[:, 3:27],))
     assert error(c, a.astype(np.float64) @ b.astype(np.float64) + wide[:, 3:27]) < 1e-6
+
+
+def test_kernels_have_the_tensors_of_their_epilogue_alone():
+    """And a name that tells profilers."""
+    epilogue = Epilogue(lambda x, bias: x + bias, (Extra((1, "N"), T.float32),), (None,))
+    a, bias = mt.spec((64, 64), "bfloat16"), mt.spec((1, 64), "float32")
+    for made in (None, epilogue):
+        kernel = gemm(T.bfloat16, T.bfloat16, False, False, False, False, made)
+        compiled = kernel.compile(
+            a, a, a, *[bias] * (made is not None), block_M=64, block_N=64, stages=2, target="sm_80"
+        )
+        assert kernel.__name__ == ("gemm" if made is None else "gemm_epilogue")
+        assert compiled.launch_info.entry.startswith(kernel.__name__ + "__")
+        assert [arg.name for arg in compiled.launch_info.args] == ["A", "B", "C", *["E0"] * (made is not None)]
 
 
 def test_what_is_refused():

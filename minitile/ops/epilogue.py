@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+from minitile.driver.capture import exact
 from minitile.driver.dispatch import raise_for_caller
 from minitile.ir.types import DType, f32
 from minitile.language.math import dtype_of_name
@@ -122,8 +123,8 @@ def same(function: Callable[..., Any]) -> Callable[..., Any]:
     try:
         cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
         defaults, named = function.__defaults__ or (), function.__kwdefaults__ or {}
-        given = (*cells, *defaults, *named.values())
-        key = code, code.co_filename, id(function.__globals__), given, tuple(map(type, given)), tuple(named)
+        given = exact((*cells, *defaults, *named.values()))
+        key = code, code.co_filename, id(function.__globals__), given, tuple(named)
         if len(_known) >= MOST_FUNCTIONS and key not in _known:
             _known.clear()
         return _known.setdefault(key, function)

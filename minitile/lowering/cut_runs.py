@@ -75,10 +75,7 @@ class RunMask:
         """Whether it holds of any element of each run."""
         width = len(self.registers[0])
         places = (0, width - 1) if self.sides <= 1 else range(0, width, self.alike)
-        found = [low.pick(self.value, [run[n] for run in self.registers]) for n in places]
-        for other in found[1:]:
-            found[0] = low.b.value(arith.Or(found[0], other))
-        return found[0]
+        return any_of(low, [low.pick(self.value, [run[n] for run in self.registers]) for n in places])
 
 
 def cut_guards(
@@ -132,8 +129,13 @@ def short(low: Lowering, limit: Value) -> Value:
 
 
 def any_of(low: Lowering, conditions: Sequence[Value]) -> Value:
-    """Whether any of these single ones holds."""
+    """Whether any of these holds: of registers, of each."""
     return reduce(lambda a, b: low.b.value(arith.Or(a, b)), conditions)
+
+
+def all_of(low: Lowering, conditions: Sequence[Value]) -> Value:
+    """Whether all of these hold."""
+    return reduce(lambda a, b: low.b.value(arith.And(a, b)), conditions)
 
 
 def _registers(low: Lowering, guards: Guards, count: int) -> Value | None:
@@ -172,7 +174,7 @@ def in_turn(
     assert ends is not None
     count = len(ends.at)
     flags = [b.select(low.pick(cut.runs, (n,)), b.constant(1 << n), b.constant(0)) for n in range(count)]
-    left = reduce(lambda x, y: b.value(arith.Or(x, y)), flags)
+    left = any_of(low, flags)  # bits
     before, body = Block(), Block()
     passed = [before.add_arg(v.type, v.name) for v in (left, *carried)]
     with b.inside(before):

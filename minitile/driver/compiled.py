@@ -23,6 +23,7 @@ from minitile.ir.core import Kernel as IRKernel
 from minitile.ir.diagnostics import InternalError, LaunchArgumentError, Location, MinitileError
 from minitile.ir.types import Dim, DType, TensorType
 from minitile.language.results import Results
+from minitile.language.scalars import python_number
 from minitile.language.tracing.trace import TraceInput, trace_kernel
 from minitile.runtime.errors import LaunchError
 from minitile.runtime.launch_info import ScalarArg, TensorArg
@@ -315,7 +316,8 @@ class CompiledKernel:
             if isinstance(n, str) and size != ("dim", n)
         ]
         info = replace(info, facts=(*info.facts, *sizes))  # which a call of this kernel computes, and others pass
-        return self.executable.program.saved(self.case.kernel.__name__, info)
+        saved = self.executable.program.saved(self.case.kernel.__name__, info)
+        return replace(saved, defaults={n: python_number(x) for n, x in self._defaults.items()})
 
     @for_users
     def save(self, path: str | os.PathLike[str]) -> None:

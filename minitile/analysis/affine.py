@@ -716,10 +716,8 @@ def _type_bounds(d: DType) -> Bounds:
     """What the type alone says; nothing for i32 and i64, whose limits decide nothing."""
     if d.kind == "bool":
         return between(0, 1)
-    if d.kind == "uint":
-        return between(0, (1 << d.bits) - 1)
-    if d.kind == "int" and d.bits < 32:
-        return between(-(1 << (d.bits - 1)), (1 << (d.bits - 1)) - 1)
+    if d.kind == "uint" or (d.kind == "int" and d.bits < 32):
+        return between(d.integers[0], d.integers[-1])
     return Bounds()
 
 

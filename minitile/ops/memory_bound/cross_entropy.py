@@ -15,7 +15,6 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import f32
-from minitile.ops.memory_bound.arguments import refused
 from minitile.ops.memory_bound.long_rows import LongPlan, long_cross_entropy
 from minitile.ops.memory_bound.pieces import (
     LEAST,
@@ -28,6 +27,7 @@ from minitile.ops.memory_bound.pieces import (
     split,
 )
 from minitile.ops.memory_bound.rows import greatest_of_rows, indices_of, numbers_of, over_rows, rows_of
+from minitile.ops.operands import refused
 
 
 @for_users
@@ -66,7 +66,7 @@ def cross_entropy(
     rows = rows_of("logits", logits)
     shape = rows.shape[:-1]
     label = indices_of("labels", labels, shape)
-    loss, lse = rows.empty(shape, f32), rows.empty(shape, f32)
+    loss, lse = rows.x.empty(shape, f32), rows.x.empty(shape, f32)
     if not rows.n:
         raise refused("logits have no classes")
     if check_labels:
@@ -158,7 +158,7 @@ def cross_entropy_gradient(
     rows.result(logits, what="logits")
     shape = rows.shape[:-1]
     label, scale = indices_of("labels", labels, shape), numbers_of("dloss", dloss, shape)
-    loss = rows.empty(shape, f32)
+    loss = rows.x.empty(shape, f32)
     if not rows.n:
         raise refused("logits have no classes")
     if check_labels:

@@ -8,6 +8,7 @@ up what belongs to them, in the order in which the tokens stand.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -15,18 +16,9 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
 from minitile.ir.types import f32
-from minitile.ops.memory_bound.arguments import (
-    INDICES,
-    VECTOR,
-    Tile,
-    argument,
-    order_of,
-    refused,
-    sized,
-    tile_for,
-    whole,
-)
+from minitile.ops.memory_bound.arguments import INDICES, VECTOR, Tile, argument, order_of, tile_for, whole
 from minitile.ops.memory_bound.launches import in_order
+from minitile.ops.operands import refused
 
 THREADS = 256
 VECTORS = 2  # that a thread gathers
@@ -131,7 +123,7 @@ def embedding(weight: Any, indices: Any, *, out: Any = None, plan: Tile | None =
         raise refused(f"weight has shape {table.shape}", "it is a matrix: rows by columns")
     d = table.shape[1]
     y = table.result(out, (*index.shape, d))
-    count = sized(index.shape)
+    count = math.prod(index.shape)
     if count and d:
         chosen = plan or embedding_plan(d, table.dtype.bytes)
         gather_rows(table.given, index.view(count), y.reshape(count, d), **chosen.constants)
@@ -166,7 +158,7 @@ def embedding_backward(
     if slope.shape[:-1] != index.shape or not slope.shape:
         raise refused(f"dy has shape {slope.shape}", f"it is {index.shape} and the columns of the table")
     rows = whole("rows", rows, 0, (1 << 63) - 1)
-    count, d = sized(index.shape), slope.shape[-1]
+    count, d = math.prod(index.shape), slope.shape[-1]
     chosen = plan or embedding_plan(d, slope.dtype.bytes)
     given = slope.view(count, d), index.view(count)
     if deterministic:

@@ -23,7 +23,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, tile
 from minitile.ir.ops.random import RandomBits
 from minitile.ir.ops.scan import Scan
-from minitile.ir.ops.views import Reshape
+from minitile.ir.ops.views import Recast, Reshape
 from minitile.ir.types import BufferType, DType, TensorType
 from tests.language.philox import philox
 
@@ -353,6 +353,9 @@ class _Machine:
 
     def Reshape(self, op: Reshape) -> Any:
         return (self.of(op.a).reshape(op.shape),)
+
+    def Recast(self, op: Recast) -> Any:
+        return (np.ascontiguousarray(self.of(op.a)).view(op.to.numpy),)
 
     def RandomBits(self, op: RandomBits) -> Any:
         words = philox(int(self.of(op.key)), self.of(op.counter), int(self.of(op.stream)))

@@ -8,6 +8,7 @@ operation. What a rule emits is legal already and is not looked at again.
     integers    of 8 and 16 bits are computed in 32 bits and cut off again, so that they wrap
     division    floordiv and floormod: shift and mask for powers of two, C's division when nothing is negative, else
                 C's division corrected
+    logic       two in a row with a constant each are one lop3
     casts       a chain of conversions that PTX has; through f32 rounded to odd where two roundings differ from one
 
     %q = floordiv %x, 8    =>    %q = shr %x, 3
@@ -20,6 +21,8 @@ Sources: PTX ISA 8.3, 9.7 (which types an instruction takes on which target); fo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import and_, or_, xor
 from typing import Any
 
 import numpy as np
@@ -33,6 +36,7 @@ from minitile.ir.builder import constant_of
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, inline, thread
+from minitile.ir.ops.thread import count_of
 from minitile.ir.types import DType, bool_, e4m3, e5m2, f16, f32, i32
 from minitile.lowering.expand_fp8 import FP8, decode, encode
 from minitile.lowering.legalize import Legalizer, Rule, clamped, common_rules, compare_bools, wide, widened
@@ -95,6 +99,25 @@ def _neg(self: Legalizer, op: arith.Neg) -> Value | None:
     if op.a.dtype.kind == "uint":
         return self.again(arith.Sub(self.const(0, op.a), op.a))
     return _arithmetic(self, op)
+
+
+_TABLES: dict[type[Op], Callable[[int, int], int]] = {arith.And: and_, arith.Or: or_, arith.Xor: xor}
+_INPUTS = 0xF0, 0xCC, 0xAA  # what lop3 numbers its functions by (PTX ISA 8.3, 9.7.7.6)
+
+
+def _logic(self: Legalizer, op: arith.And | arith.Or | arith.Xor) -> Value | None:
+    """Two in a row on a tile, each with a constant, are one lop3: ptxas, which joins all others, keeps these two apart,
+    since an instruction has room for one constant."""
+    inner, dtype = op.a.op, op.result.dtype
+    if type(inner) not in _TABLES or dtype.name not in ("i32", "u32"):
+        return None if (type(op), dtype.name) in MNEMONICS else _arithmetic(self, op)
+    assert isinstance(inner, arith.And | arith.Or | arith.Xor)
+    if count_of(op.result.type) == 1 or constant_of(inner.b) is None or constant_of(op.b) is None:
+        return None
+    first, second, third = _INPUTS
+    table = _TABLES[type(op)](_TABLES[type(inner)](first, second), third)
+    values = (inner.a, inner.b, op.b, self.const(table, i32))
+    return self.make(Instruction(values, "lop3.b32", dtype))
 
 
 # Comparison and selection --------------------------------------------------------------------------------------------
@@ -177,7 +200,7 @@ def _printf(self: Legalizer, op: thread.Printf) -> None:
 
 
 _ARITHMETIC = (
-    arith.TruncDiv, arith.TruncMod, arith.And, arith.Or, arith.Xor, arith.Shl, arith.Shr, arith.Not,
+    arith.TruncDiv, arith.TruncMod, arith.Shl, arith.Shr, arith.Not,
     arith.Fma, arith.Div, arith.Sqrt,
 )  # fmt: skip
 
@@ -189,6 +212,7 @@ def _ptx(self: Legalizer, op: inline.Ptx | inline.PtxEffect) -> None:
 _RULES: dict[type[Op], Rule] = {
     **common_rules(_arithmetic),
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
+    **dict.fromkeys(_TABLES, _logic),
     arith.Add: _add,
     arith.Sub: _sub,
     arith.Mul: _mul,

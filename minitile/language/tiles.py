@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import tile
 from minitile.ir.ops.views import View as ViewOp
+from minitile.ir.ops.views import recasts
 from minitile.ir.types import BufferType
 from minitile.language.math import dtype_of_name
 from minitile.language.memory import Memory, Region, View, as_region, between, match_extents
@@ -358,10 +359,13 @@ def view(buffer: Any, shape: Any = None, dtype: Any = None) -> Memory:
     """A fragment or a shared buffer under another shape, or as elements of another dtype of as many bits: element n of
     it, counted row by row, is element n of the buffer. Nothing is copied; what is written to either is read from both.
 
+    A fragment's elements of 32 bits may also be seen as two of 16 or four of 8, the lowest bits first, side by side in
+    the last dimension; and the other way round.
+
     Args:
         buffer: a whole fragment or shared buffer; or a tensor without gaps, of its own dtype (see T.reshape).
         shape: sizes, as Python ints, one of which may be -1: what is left; None: the buffer's own.
-        dtype: another dtype of as many bits, not bool; None: the buffer's own.
+        dtype: another dtype of as many bits, not bool, of a fragment also words as parts and back; None: its own.
 
     Returns:
         The view. Tile operations take a view of a shared buffer as a whole; T.gemm takes the buffer itself.
@@ -374,6 +378,7 @@ def view(buffer: Any, shape: Any = None, dtype: Any = None) -> Memory:
         ```py
         heads = T.view(x, (32, 8, 16))
         bits = T.view(x, dtype=T.uint32)
+        halves = T.view(x, dtype=T.float16)  # of a fragment, twice as many columns
         ```
     """
     return _view("T.view", buffer, shape, dtype)
@@ -417,8 +422,25 @@ def _view(what: str, buffer: Any, shape: Any, dtype: Any) -> Memory:
     buffer.check_usable()
     if buffer.space not in ("fragment", "shared"):
         raise trace.error(f"{what} of {buffer.describe()}", "it is of tensors, fragments and shared buffers")
-    count = math.prod(buffer.shape)
     to = buffer.dtype if dtype is None else dtype_of_name(dtype)
+    other = buffer.space == "fragment" and recasts(buffer.dtype, to)
+    if (
+        to is not buffer.dtype
+        and not other
+        and (to.bits != buffer.dtype.bits or "bool" in (to.kind, buffer.dtype.kind))
+    ):
+        raise TypeMismatchError(
+            f"{what} of {buffer.describe()} as {to}",
+            trace.loc,
+            "a view has elements of as many bits, and none of bool; of a fragment also 32 bits as 8 or 16, or back",
+        )
+    bits = math.prod(buffer.shape) * buffer.dtype.bits
+    count = bits // to.bits
+    if bits % to.bits or (other and shape is None):
+        *outer, last = buffer.shape
+        if last * buffer.dtype.bits % to.bits:
+            raise trace.error(f"{what} of {buffer.describe()} as {to}", f"its rows are no whole {to.bits} bits")
+        shape = (*outer, last * buffer.dtype.bits // to.bits)
     items = buffer.shape if shape is None else shape if isinstance(shape, (tuple, list)) else (shape,)
     dims = [constant_int(d, f"the shape of {what}") for d in items]
     rest = math.prod(d for d in dims if d != -1)
@@ -426,10 +448,6 @@ def _view(what: str, buffer: Any, shape: Any, dtype: Any) -> Memory:
         dims[dims.index(-1)] = count // rest
     if not dims or any(d < 1 for d in dims) or math.prod(dims) != count:
         raise trace.error(f"{what} of {buffer.describe()} as {'×'.join(map(str, items))}", f"it has {count} elements")
-    if to is not buffer.dtype and (to.bits != buffer.dtype.bits or "bool" in (to.kind, buffer.dtype.kind)):
-        raise TypeMismatchError(
-            f"{what} of {buffer.describe()} as {to}", trace.loc, "a view has elements of as many bits, and none of bool"
-        )
     value = trace.b.emit(ViewOp(buffer.value, tuple(dims), to)).result
     value.name = buffer.value.name
     if buffer.space == "fragment":

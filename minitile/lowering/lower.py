@@ -16,7 +16,7 @@ from collections.abc import Callable
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import arith, control, fences, thread, tile
-from minitile.ir.ops.views import Interleave
+from minitile.ir.ops.views import Interleave, Recast
 from minitile.ir.types import BOOL, TileType
 from minitile.layout import Layout
 from minitile.lowering.context import Lowering, Rule, layout_of
@@ -141,6 +141,21 @@ def _interleave(low: Lowering, op: Interleave) -> Value:
     return low.pick(low.concat([low.get(part) for part in op.parts]), order)
 
 
+def _recast(low: Lowering, op: Recast) -> Value:
+    """Registers of the same threads, those of an element of the wider dtype side by side."""
+    value, wide, narrow = low.get(op.a), layout_of(op.a), layout_of(op.result)
+    times = op.a.dtype.bits // op.to.bits
+    if times:
+        where = {at: reg * times for reg, at in enumerate(wide.register_offsets())}
+        found = low.b.value(Recast(value, op.to))
+        out = narrow.register_offsets()
+        return low.pick(found, [where[(*at[:-1], at[-1] // times)] + at[-1] % times for at in out])
+    times, (wide, narrow) = op.to.bits // op.a.dtype.bits, (narrow, wide)
+    where = {at: reg for reg, at in enumerate(narrow.register_offsets())}
+    order = [where[(*at[:-1], at[-1] * times + n)] for at in wide.register_offsets() for n in range(times)]
+    return low.b.value(Recast(low.pick(value, order), op.to))
+
+
 def _insert(low: Lowering, op: tile.Insert) -> Value:
     layout = layout_of(op.result)
     hit: Value | None = None
@@ -261,6 +276,7 @@ RULES: dict[type[Op], Rule] = {
     tile.Repeat: _repeat,
     tile.Insert: _insert,
     Interleave: _interleave,
+    Recast: _recast,
     tile.SyncThreads: _sync,
     tile.ThreadIndex: _thread_index,
     fences.GridSync: _grid_sync,

@@ -209,7 +209,7 @@ def twice(
         T.copy(C_local, C)
 
 
-@pytest.mark.parametrize(("both", "why"), [(False, "those of one ring"), (True, "all, or none")])
+@pytest.mark.parametrize(("both", "why"), [(False, "those of rings"), (True, "all, or none")])
 def test_where_nothing_goes_ahead_all_wait_and_a_note_says_why(both, why):
     a, b, c = operands(64, 64, 256)
     compiled = twice.compile(a, b, c.astype(np.float32), target="sm_90a", both=both)

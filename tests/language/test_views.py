@@ -122,6 +122,44 @@ def test_dtypes(target, space):
     np.testing.assert_array_equal(b, (-a).view(np.uint32).ravel())
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("wide", "narrow"), [("uint32", "float16"), ("int32", "bfloat16"), ("float32", "int16"), ("uint32", "uint8")]
+)
+def test_dtypes_of_other_widths(target, wide, narrow):
+    """A fragment of words, read and written as halves or bytes, the lowest bits first; and one of those as words."""
+    has(target)
+    times = 2 if narrow != "uint8" else 4
+    of_wide, of_narrow = getattr(T, wide), getattr(T, narrow)
+
+    @mt.kernel
+    def kernel(
+        A: T.Tensor((16, 24), of_wide),
+        B: T.Tensor((16, 24 * times), of_narrow),
+        C: T.Tensor((16, 24), of_wide),
+        D: T.Tensor((8, 48), of_wide),
+    ):
+        with T.Kernel(1, threads=64):
+            F, G = T.alloc_fragment((16, 24), of_wide), T.alloc_fragment((16, 24 * times), of_narrow)
+            parts = T.view(F, dtype=of_narrow)
+            T.copy(A, F)
+            T.copy(parts, B)
+            for i, j in T.Parallel(16, 24 * times):
+                G[i, j] = parts[i, 24 * times - 1 - j]
+            T.copy(T.view(G, dtype=of_wide), C)
+            T.copy(T.view(G, (8, 48), of_wide), D)
+
+    a = np.random.default_rng(5).integers(0, 1 << 30, (16, 24)).astype(np.uint32)
+    b, c, d = np.zeros((16, 24 * times), f"u{4 // times}"), np.zeros((16, 24), np.uint32), np.zeros((8, 48), np.uint32)
+    kinds = of_wide.numpy, of_narrow.numpy
+    kernel.compile(target=target).simulate(a.view(kinds[0]), b.view(kinds[1]), c.view(kinds[0]), d.view(kinds[0]))
+    parts = a.view(b.dtype)
+    np.testing.assert_array_equal(b, parts)
+    turned = np.ascontiguousarray(parts[:, ::-1]).view(np.uint32)
+    np.testing.assert_array_equal(c, turned)
+    np.testing.assert_array_equal(d, turned.reshape(8, 48))
+
+
 def test_shared_memory_is_in_order():
     """Threads write under one shape what others read under the other."""
 
@@ -163,7 +201,10 @@ def test_what_does_not_fit():
         (lambda A, s, f, own: T.reshape(s, (32, 65)), "it has 2048 elements"),
         (lambda A, s, f, own: T.reshape(s, (-1, -1)), "it has 2048 elements"),
         (lambda A, s, f, own: T.reshape(s, (0, 2048)), "it has 2048 elements"),
-        (lambda A, s, f, own: T.view(f, dtype=T.float16), "as many bits"),
+        (lambda A, s, f, own: T.view(s, dtype=T.float16), "as many bits"),
+        (lambda A, s, f, own: T.view(f, dtype=T.float64), "as many bits"),
+        (lambda A, s, f, own: T.view(f, dtype=T.bool), "none of bool"),
+        (lambda A, s, f, own: T.view(f, (64, 32), T.float16), "it has 4096 elements"),
         (lambda A, s, f, own: T.view(3, (1,)), "no whole buffer"),
         (lambda A, s, f, own: T.copy(T.reshape(s, (32, 64))[0:8, :], A[0:8, 0:64]), "all of it, or slices"),
         (lambda A, s, f, own: T.reshape(s, (32, 64))[32, 0], "outside dimension 0"),

@@ -19,8 +19,10 @@ from minitile.backends.amd.emit.llvm import literal, scalar_type, type_of
 from minitile.backends.amd.ops import Intrinsic
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op
+from minitile.ir.diagnostics import InternalError
 from minitile.ir.ops import arith
 from minitile.ir.ops.thread import count_of
+from minitile.ir.ops.views import Recast
 from minitile.ir.types import DType
 
 _FLOAT = {arith.Add: "fadd", arith.Sub: "fsub", arith.Mul: "fmul", arith.Div: "fdiv"}
@@ -153,6 +155,13 @@ def reinterpret(w: Emitter, op: arith.Reinterpret) -> None:
         w.define(op.result, [x if old == new else w.let(f"bitcast {old} {x} to {new}") for x in parts], width)
 
 
+def recast(w: Emitter, op: Recast) -> None:
+    words = w.words(op.a)
+    if words is None:
+        raise InternalError(f"{op.a.type} does not fill words", op.loc)
+    w.define_words(op.result, words)
+
+
 def cast(w: Emitter, op: arith.Cast) -> None:
     source, to, count = op.a.dtype, op.to, count_of(op.result.type)
     if source is to or (source.is_int and to.is_int and source.bits == to.bits):
@@ -203,6 +212,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     arith.Select: select,
     arith.Constant: constant,
     arith.Reinterpret: reinterpret,
+    Recast: recast,
     arith.Cast: cast,
     arith.Dot4: dot4,
 }

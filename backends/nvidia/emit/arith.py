@@ -19,6 +19,7 @@ from minitile.backends.nvidia.ops import Instruction
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith
 from minitile.ir.ops.thread import count_of
+from minitile.ir.ops.views import Recast
 from minitile.ir.types import DType, ScalarType
 
 _INTS = ("i32", "u32", "i64", "u64")
@@ -197,6 +198,25 @@ def reinterpret(w: Emitter, op: arith.Reinterpret) -> None:
     w.define(result, targets)
 
 
+def recast(w: Emitter, op: Recast) -> None:
+    """The same words; f32 goes through registers of bits."""
+    source, result = op.a, op.result
+    words = w.words(source)
+    for dtype, into in ((source.dtype, False), (result.dtype, True)):
+        if dtype.name == "f32":
+            words = [_moved(w, word, "f32" if into else "b32") for word in words]
+    if result.dtype.bits == 32:
+        w.define(result, words)
+    else:
+        w.define_words(result, words)
+
+
+def _moved(w: Emitter, register: str, kind: str) -> str:
+    to = w.temp(kind)
+    w.emit(f"mov.b32 {to}, {register};")
+    return to
+
+
 def dot4(w: Emitter, op: arith.Dot4) -> None:
     """dp4a: PTX ISA 8.3, 9.7.1.23."""
     kind = "s32" if op.a[0].dtype.kind == "int" else "u32"
@@ -218,5 +238,6 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     arith.Select: select,
     arith.Constant: constant,
     arith.Reinterpret: reinterpret,
+    Recast: recast,
     arith.Dot4: dot4,
 }

@@ -28,10 +28,11 @@ from minitile.backends.nvidia.ops import Instruction
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, cluster, control, hopper, roles, thread, tile
+from minitile.ir.ops.views import Recast
 from minitile.lowering.memory import FAR
 
 # Operations that give existing registers another name; integer casts between equal widths too (`is_alias`).
-_ALIASES = (thread.Pick, thread.Concat, arith.Reinterpret, roles.Fragment)
+_ALIASES = (thread.Pick, thread.Concat, arith.Reinterpret, Recast, roles.Fragment)
 # Operations whose registers are shared by all that ask for the same thing.
 _SHARED = (arith.Constant, thread.Special, thread.GlobalAddress, thread.BufferAddress, tile.Alloc)
 IN_PLACE = (arith.Unary, arith.Binary, arith.Fma, arith.Select, Instruction)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 
 from minitile.ir.core import Op, Value, attr, operand, operands
+from minitile.ir.ops import thread
 from minitile.ir.ops.checks import require, require_dim, require_shift
 from minitile.ir.relations import Quotient, Relation, Repeated, Reshaped
 from minitile.ir.types import BufferType, DType, TileType, Type, i32
 
 
 class View(Op, name="view", stage="traced", pure=True):
-    """A fragment or a shared buffer under another shape, or as elements of another dtype of as many bits: what is
-    written to either is read from both. `mem2reg` makes `reshape` of its accesses."""
+    """A fragment or a shared buffer under another shape, or as elements of another dtype, of a fragment also of another
+    width (`recasts`): what is written to either is read from both. `mem2reg` makes `reshape` of its accesses."""
 
     mem: Value = operand()
     shape: tuple[int, ...] = attr()
@@ -23,8 +24,14 @@ class View(Op, name="view", stage="traced", pure=True):
         return (BufferType(space, self.shape, self.dtype),)
 
     def verify(self) -> None:
-        require(math.prod(self.shape) == math.prod(self.mem.shape), f"{self.shape} is no shape of {self.mem.type}")
-        require(self.dtype.bits == self.mem.dtype.bits, f"{self.dtype} is not as wide as {self.mem.type}")
+        bits = [
+            math.prod(shape) * dtype.bits
+            for shape, dtype in ((self.shape, self.dtype), (self.mem.shape, self.mem.dtype))
+        ]
+        require(bits[0] == bits[1], f"{self.shape} of {self.dtype} is no view of {self.mem.type}")
+        same = self.dtype.bits == self.mem.dtype.bits
+        recast = self.mem.type.space == "fragment" and recasts(self.mem.dtype, self.dtype)  # type: ignore[attr-defined]
+        require(same or recast, f"{self.dtype} is not as wide as {self.mem.type}")
 
 
 def viewed(mem: Value) -> Value:
@@ -51,6 +58,42 @@ class Reshape(Op, name="reshape", stage="tile", pure=True, uniform=True):
 
     def verify(self) -> None:
         require(math.prod(self.shape) == math.prod(self.a.shape), f"{self.shape} is no shape of {self.a.type}")
+
+
+class Recast(Op, name="recast", pure=True, uniform=True):
+    """The bits of a tile as elements of another width: an element of 32 bits is two of 16 or four of 8, the lowest bits
+    first, side by side along the last dimension; or the other way round. Of registers (thread stage) likewise."""
+
+    a: Value = operand()
+    to: DType = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        if isinstance(self.a.type, TileType):
+            *outer, last = self.a.shape
+            return (TileType((*outer, last * self.a.dtype.bits // self.to.bits), self.to),)
+        return (thread.regs(thread.count_of(self.a.type) * self.a.dtype.bits // self.to.bits, self.to),)
+
+    def relations(self) -> list[Relation]:
+        if not isinstance(self.a.type, TileType):
+            return []
+        dim, times = len(self.a.shape) - 1, self.a.dtype.bits // self.to.bits
+        if times:
+            return [Repeated(self.a, dim, times, self.result)]
+        return [Repeated(self.result, dim, self.to.bits // self.a.dtype.bits, self.a)]
+
+    def verify(self) -> None:
+        require_recast(self.a.dtype, self.to)
+        count = self.a.shape[-1] if isinstance(self.a.type, TileType) else thread.count_of(self.a.type)
+        require(count * self.a.dtype.bits % self.to.bits == 0, f"{self.a.type} is no whole number of {self.to}")
+
+
+def recasts(source: DType, to: DType) -> bool:
+    """Whether elements of one dtype may be seen as fewer or more of another: 32 bits as 8 or 16, and the other way."""
+    return {source.bits, to.bits} in ({8, 32}, {16, 32}) and "bool" not in (source.kind, to.kind)
+
+
+def require_recast(source: DType, to: DType) -> None:
+    require(recasts(source, to), f"no recast of {source} to {to}")
 
 
 class RotatedIota(Op, name="rotated_iota", stage="tile", pure=True):

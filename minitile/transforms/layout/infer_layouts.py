@@ -577,6 +577,11 @@ class _Converter:
                 source, result = layout_of(relation.source), layout_of(relation.result)
                 if interleaved_slice(source, relation.dim, relation.run, relation.count) != result:
                     need[relation.source] = interleaved_source(result, relation.dim, relation.run, relation.count)
+            elif isinstance(relation, Repeated) and relation.result in op.operands:
+                many = interleaved_slice(layout_of(relation.result), relation.dim, 1, relation.times)
+                if many == layout_of(relation.source):
+                    continue
+                need[relation.result] = interleaved_source(layout_of(relation.source), relation.dim, 1, relation.times)
             elif isinstance(relation, Repeated):
                 narrow_of = interleaved_slice(layout_of(relation.result), relation.dim, 1, relation.times)
                 if narrow_of is not None:

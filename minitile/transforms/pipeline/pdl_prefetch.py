@@ -12,9 +12,10 @@
 A kernel that reads weights is bound by memory, and memory has little to do while one grid ends and the next one sets
 up. The tensors that `pdl_sync` names (`ahead`) are those that no primary grid writes. The slots of a ring are free
 when a kernel starts, so the first round of them can be filled with these before the wait; the bytes of a slot are
-announced all at once, by the first of the copies.
+announced all at once, by the first of the copies. Of several rings that the loop feeds the one with the fewest slots
+says how many rounds that are.
 
-Where the producer is another program than one loop over one ring, all of it waits, and a note says so.
+Where the producer is another program than one loop over its rings, all of it waits, and a note says so.
 """
 
 from __future__ import annotations
@@ -62,23 +63,23 @@ def _split(producer: Block, sync: fences.PdlSync) -> str:
     work = [op for op in loop.body.ops if not op.pure and not op.terminator]
     acquires = [op for op in work if isinstance(op, roles.ProducerAcquire)]
     copies = [op for op in work if isinstance(op, roles.TmaCopy)]
-    if len(acquires) != 1 or any(constant_of(v) != 0 for v in loop.init):
-        return "the copies are not those of one ring"
+    if not acquires or any(constant_of(v) != 0 for v in loop.init):
+        return "the copies are not those of rings that the loop begins with"
     early = {copy for copy in copies if copy.src in sync.ahead}
     late = set(copies) - early
     if not early or not late:
         return "the tensors are all, or none, of those that the loop copies"
 
-    pipeline = acquires[0].pipeline.op
-    assert isinstance(pipeline, roles.MbarrierPipeline)
+    pipelines = [acquire.pipeline.op for acquire in acquires]
+    slots = min(op.slots for op in pipelines if isinstance(op, roles.MbarrierPipeline))
     old, new = producer.ops, Block()
     b = Builder(new, loop.loc)
     with b.inside(new):
         for op in old:
             if op is not loop:
                 b.emit(op)
-        end = b.value(arith.Min(loop.upper, b.add(loop.lower, b.mul(loop.step, pipeline.slots))))
-        first = _loop(loop, lambda op: op not in late and op is not acquires[0])
+        end = b.value(arith.Min(loop.upper, b.add(loop.lower, b.mul(loop.step, slots))))
+        first = _loop(loop, lambda op: op not in late and op not in acquires)
         first.upper = end
         b.emit(first)
         b.emit(_wait(sync))

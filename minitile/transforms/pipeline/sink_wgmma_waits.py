@@ -45,7 +45,7 @@ from dataclasses import dataclass, field
 
 from minitile.ir.builder import Builder, known_trips
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, roles, tile
+from minitile.ir.ops import arith, control, roles, tile, views
 from minitile.ir.origin import ACCUMULATOR, Origin
 from minitile.ir.types import PipelineType, TileType
 from minitile.transforms.manager import PassContext
@@ -261,10 +261,9 @@ class _Walk:
         """Whether an operation makes the next content of memory or registers that the gemm reads."""
         if any(a.writes and a.mem in flight.reads for inner in op.walk() for a in inner.accesses()):
             return True
-        operand = flight.operand
-        if operand is None:
+        if flight.operand is None:
             return False
-        return self.next_of.get(operand) in op.results or any(v in op.results for v in _of_branches(operand))
+        return any(v in op.results or self.next_of.get(v) in op.results for v in _registers_of(flight.operand))
 
     def only_yielded(self, flight: _Flight, end: Op | None) -> bool:
         if self.loop is None or end is None or self.uses[flight.awaited] != 1 or flight.awaited not in end.operands:
@@ -337,12 +336,27 @@ class _Walk:
             _release(self.b, slot)
 
 
-def _of_branches(value: Value) -> list[Value]:
-    """The value and, where a branch hands it on, what its sides make it of: all that may be in its registers."""
-    found = [value]
-    for v in found:
-        if isinstance(v.op, control.If):
-            found += [region.yielded[v.index] for region in v.op.regions]
+_RENAMES = (
+    arith.Reinterpret,
+    views.Recast,
+    views.Reshape,
+    views.Interleave,
+    tile.Permute,
+    tile.Expand,
+    tile.Repeat,
+    tile.InterleavedSlice,
+)
+
+
+def _registers_of(operand: Value) -> list[Value]:
+    """A register operand, what it is another name of, and what the sides of a branch hand on to it: where one of these
+    is made, the registers are written."""
+    found = [operand]
+    for value in found:
+        if isinstance(value.op, _RENAMES):
+            found += [v for v in value.op.operands if v not in found]
+        elif isinstance(value.op, control.If):
+            found += [region.yielded[value.index] for region in value.op.regions]
     return found
 
 

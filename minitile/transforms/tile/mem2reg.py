@@ -40,7 +40,7 @@ from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, LanguageError, Location
 from minitile.ir.ops import arith, cluster, control, explicit, tile
-from minitile.ir.ops.views import Reshape, View, viewed
+from minitile.ir.ops.views import Recast, Reshape, View, viewed
 from minitile.ir.rewrite import ERASE, Rewriter, erase_unused, recast
 from minitile.ir.types import BufferType, ScalarType, TensorType, TileType, Type, bool_, u8
 from minitile.transforms.tile.fragment_indices import interleaved_by, numbers_of, repeated_by
@@ -113,9 +113,19 @@ class _ToValues(Rewriter):
 
     def seen_as(self, value: Value, mem: Value) -> Value:
         """The tile as the elements, and in the shape, of a buffer that it is viewed as."""
-        if value.dtype is not mem.dtype:
+        if value.dtype.bits != mem.dtype.bits:
+            value = self.recast(value, mem)
+        elif value.dtype is not mem.dtype:
             value = self.b.value(arith.Reinterpret(value, mem.dtype))
         return value if value.shape == mem.shape else self.b.value(Reshape(value, mem.shape))
+
+    def recast(self, value: Value, mem: Value) -> Value:
+        """The tile as elements of the buffer's width: neighbours in the last dimension of the wider one."""
+        if value.dtype.bits < mem.dtype.bits:
+            *outer, last = mem.shape
+            shape = (*outer, last * (mem.dtype.bits // value.dtype.bits))
+            value = value if value.shape == shape else self.b.value(Reshape(value, shape))
+        return self.b.value(Recast(value, mem.dtype))
 
     def write(self, variable: Variable, value: Value) -> tuple[Value, ...]:
         mem = viewed(variable.mem)

@@ -35,13 +35,13 @@ import timing
 from minitile.driver.jit import spec
 from minitile.language.math import dtype_of_name
 from minitile.ops.choice import choose
-from minitile.ops.fp8_gemm import gemm_fp8_blocks
 from minitile.ops.machine import PLANNED_FOR, Machine
 from minitile.ops.multiply import assembled
 from minitile.ops.plan import Problem
-from minitile.ops.quantised_gemm import gemm_quantised
-from minitile.ops.quantised_pack import FORMATS
-from minitile.ops.quantised_plans import PARTS, Fp8Plan, QuantisedPlan, choose_fp8, choose_quantised, rows_of
+from minitile.ops.quantised.fp8_gemm import gemm_fp8_blocks
+from minitile.ops.quantised.gemm import gemm_quantised
+from minitile.ops.quantised.pack import FORMATS
+from minitile.ops.quantised.plans import PARTS, Fp8Plan, QuantisedPlan, choose_fp8, choose_quantised, rows_of
 
 LAYERS = (
     (6144, 4096),

@@ -6,12 +6,13 @@ from __future__ import annotations
 import pytest
 
 import minitile as mt
-from minitile.ops import batches, grouped, multiply, quantised
+from minitile.ops import batches, grouped, multiply
 from minitile.ops.grouped import grouped_matmul
 from minitile.ops.grouped_plans import choose
 from minitile.ops.multiply import matmul
-from minitile.ops.quantised import matmul_fp8, matmul_quantised
-from minitile.ops.quantised_pack import QuantisedWeights
+from minitile.ops.quantised import calls as quantised
+from minitile.ops.quantised.calls import matmul_fp8, matmul_quantised
+from minitile.ops.quantised.pack import QuantisedWeights
 from minitile.runtime.arrays import readers, row_major
 from tests.ops.test_matmul_launch import DTYPES, Dtype, Tensor, gpu
 

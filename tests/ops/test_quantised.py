@@ -8,8 +8,8 @@ import pytest
 
 import minitile as mt
 from minitile.ops import Fp8Plan, QuantisedPlan, matmul_fp8, matmul_quantised, pack_weights, quantise_weights
-from minitile.ops.quantised_pack import FORMATS
-from minitile.ops.quantised_plans import choose_fp8, choose_quantised
+from minitile.ops.quantised.pack import FORMATS
+from minitile.ops.quantised.plans import choose_fp8, choose_quantised
 
 bf16, f16, e4m3 = ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e4m3fn
 BOUND = {bf16: 4e-3, f16: 1e-3}

@@ -2,7 +2,7 @@
 
 The product is computed as Cᵀ = W · Aᵀ, so that the tensor cores' rows, which come by 64, are columns of C and the few
 rows of A are the side whose steps are 8. W comes from registers: a thread loads 16 bytes, four words that hold just
-what it must have of 16 rows of W (quantised_pack.py says which), and makes pairs of 16-bit numbers of them by shifts
+what it must have of 16 rows of W (pack.py says which), and makes pairs of 16-bit numbers of them by shifts
 and masks. A comes from shared memory.
 
     words      the copy engine (or cp.async) → shared memory → 16 bytes a thread → pairs → W · Aᵀ
@@ -19,7 +19,7 @@ from typing import Any
 import minitile.language as T
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType, bf16
-from minitile.ops.quantised_pack import FORMATS, TILE
+from minitile.ops.quantised.pack import FORMATS, TILE
 
 Pairs = Callable[[Any, Any, Any], Any]  # (word, h, g) → the word of a pair of 16-bit numbers
 
@@ -152,7 +152,7 @@ def add_up(C_local: Any, C: Any, part: Any, parts: int, column: Any, row: Any, e
 
 @lru_cache
 def gemm_quantised(dtype: DType, result: DType, format: str, group: int, zeros: bool, scales: DType) -> Kernel:
-    """C = A · Wᵀ with sums in f32, W as `quantised_pack` packs it.
+    """C = A · Wᵀ with sums in f32, W as `pack.py` packs it.
 
     A is M × K, C is M × N, S (and Z) G × L with L at least N. block_N is a multiple of 64, block_K of the group and of
     the format's unit. threads: of those that compute, two for each row of W, or one. parts: of split-K, the blocks of a

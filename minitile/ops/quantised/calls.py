@@ -1,6 +1,6 @@
 """`mt.ops.matmul_quantised(a, weights)` and `mt.ops.matmul_fp8(a, b, scales)`: few rows by weights of 4 and 8 bits.
 
-Weights are packed once (quantised_pack.py). A plan is chosen by a few rules; a repeated call looks up the launch, as
+Weights are packed once (pack.py). A plan is chosen by a few rules; a repeated call looks up the launch, as
 `matmul` does.
 """
 
@@ -14,12 +14,12 @@ from minitile.driver.jit import Kernel
 from minitile.ir.types import f32
 from minitile.language.math import dtype_of_name
 from minitile.ops.array_adapters import frame_of
-from minitile.ops.fp8_gemm import SCALED, gemm_fp8_blocks
 from minitile.ops.multiply import hardware
 from minitile.ops.operands import ALIGNMENT, OPERANDS, Key, Ready, facts, lying, refused, remember, result_dtype
-from minitile.ops.quantised_gemm import gemm_quantised
-from minitile.ops.quantised_pack import QuantisedWeights
-from minitile.ops.quantised_plans import Fp8Plan, QuantisedPlan, choose_fp8, choose_quantised
+from minitile.ops.quantised.fp8_gemm import SCALED, gemm_fp8_blocks
+from minitile.ops.quantised.gemm import gemm_quantised
+from minitile.ops.quantised.pack import QuantisedWeights
+from minitile.ops.quantised.plans import Fp8Plan, QuantisedPlan, choose_fp8, choose_quantised
 from minitile.runtime.arrays import ArrayInfo, describe
 from minitile.runtime.errors import LaunchError
 

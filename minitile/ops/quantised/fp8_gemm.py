@@ -12,7 +12,7 @@ from functools import lru_cache
 import minitile.language as T
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
-from minitile.ops.quantised_gemm import add_up
+from minitile.ops.quantised.gemm import add_up
 
 SCALED = 128  # elements along K, and columns of C, that share a scale
 LINE = 32  # scales in 128 bytes, which the copy engine's boxes in shared memory are multiples of

@@ -61,7 +61,8 @@ FORMATS = {
 class QuantisedWeights:
     """An N × K matrix of packed weights, on the device of its arrays.
 
-    words: i32, N/64 × 4·K/U × 128 (rounded up), in the order that this module describes. scales: one for each `group`
+    format: its name. n, k: of the matrix. group: the numbers along K that share a scale. words: i32, N/64 × 4·K/U × 128
+    (rounded up; U is 64 for 4 bits, 32 for 8), in the order that this module describes. scales: one for each `group`
     numbers of a row, K/group × N rounded up to 64: bf16 or f16, of mxfp4 the bytes of e8m0. zero_points: of int4, as
     `scales` and of their dtype, or None.
     """
@@ -76,6 +77,7 @@ class QuantisedWeights:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """N and K."""
         return self.n, self.k
 
     @property
@@ -85,10 +87,12 @@ class QuantisedWeights:
 
     @property
     def key(self) -> tuple[str, int, int, int]:
+        """What decides which kernel multiplies them, but for their dtypes."""
         return self.format, self.n, self.k, self.group
 
     @property
     def nbytes(self) -> int:
+        """Of all arrays together."""
         return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in self.arrays)
 
     def dequantise(self) -> np.ndarray:

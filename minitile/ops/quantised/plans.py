@@ -9,11 +9,13 @@ LEAST = 4  # steps of K that a block has
 
 
 class QuantisedPlan(NamedTuple):
-    """How `matmul_quantised` computes. Tiles in elements: block_M rows of a, block_N of the weights, 64 for each 128
-    threads, or 128. stages: steps of K on their way. parts: of split-K, the blocks of a cluster. sums: scales are
-    multiplied with the sums of a group, else with the weights. all_reduce: all blocks of a cluster get all sums. early:
-    the next kernel may be set up from the start on. together: blocks of a multiprocessor that registers must suffice
-    for, 0: as it comes."""
+    """How `matmul_quantised` computes. Tiles: block_M rows of a, block_N of the weights, block_K of the sum.
+
+    stages: steps of K on their way. threads: of those that compute, 128 for each 64 columns, or for 128. parts: of
+    split-K, the blocks of a cluster. sums: scales are multiplied with the sums of a group, else with the weights.
+    all_reduce: all blocks of a cluster get all sums. early: the next kernel may be set up from the start on. together:
+    blocks of a multiprocessor that registers must suffice for, 0: as it comes.
+    """
 
     block_M: int
     block_N: int = 64
@@ -35,7 +37,8 @@ class QuantisedPlan(NamedTuple):
 
 
 class Fp8Plan(NamedTuple):
-    """How `matmul_fp8` computes; see QuantisedPlan. overlap: sums are added while the next ones are made."""
+    """How `matmul_fp8` computes: block_M, block_N, stages, threads, parts, all_reduce, early and together are as of
+    QuantisedPlan, a step is 128 of K. overlap: sums are added while the next ones are made."""
 
     block_M: int
     block_N: int = 64

@@ -53,7 +53,7 @@ def room_of(kernel: Kernel, target: Target, roles: bool) -> Room:
     multiplies = any(isinstance(op, tile.Gemm) for op in kernel.walk())
     threads = launch.threads
     if roles and multiplies and target.has("wgmma"):
-        threads += producer_threads(launch.threads, few=True)
+        threads += producer_threads(launch.threads, kernel.attrs.get("min_ctas", 1), few=True)
     registers = tile_registers(launch.body, spread(launch.threads)) + ACCUMULATOR_ROOM
     registers = min(-(-registers // 8) * 8, target.max_registers + 1)
     limits = [target.block_registers // (threads * registers), 2 * BLOCK_THREADS // threads]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from minitile.hardware import BLOCK_REGISTERS, THREAD_REGISTERS, WARPGROUP
 
 PRODUCER_THREADS = WARPGROUP  # of the role that copies; see producer_threads
+WARP = WARPGROUP // 4
 ACCUMULATOR_ROOM = 32  # registers that ptxas wants beside accumulators (it named 26 for those of m64n256 and m64n192)
 TILE_ROOM = 40  # registers that a thread takes besides its tiles, operands included
 BUDGETS = {1: (56, 256), 2: (40, 232), 3: (32, 160), 4: (24, 112)}  # producer's, consumers', by consumer warpgroups
@@ -21,11 +22,12 @@ def budget(threads: int) -> tuple[int, int]:
     return BUDGETS.get(threads // WARPGROUP, BUDGETS[4])
 
 
-def producer_threads(threads: int, few: bool) -> int:
-    """Of the role that copies beside `threads` that compute: a warpgroup, since setmaxnreg is a warpgroup's. With one
-    warpgroup that computes, each of both has an equal share, as many registers as a thread can have; so, where `few`
-    are wanted, the warp that copies comes alone, and leaves the registers of three to other blocks."""
-    return 32 if few and threads <= WARPGROUP else PRODUCER_THREADS
+def producer_threads(threads: int, together: int = 1, few: bool = False) -> int:
+    """Of the role that copies beside `threads` that compute. One warp does it, in a warpgroup, since setmaxnreg is a
+    warpgroup's. It comes alone where no registers are moved, and leaves those of three warps to other blocks: where the
+    program wants several blocks `together` on a multiprocessor, each of which has few; and, if `few` are wanted, beside
+    one warpgroup, where an equal share is as many as a thread can have."""
+    return WARP if together > 1 or (few and threads <= WARPGROUP) else PRODUCER_THREADS
 
 
 def equal_share(threads: int) -> int:

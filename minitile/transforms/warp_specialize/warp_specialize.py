@@ -72,7 +72,8 @@ def warp_specialize(kernel: Kernel, context: PassContext) -> None:
         return
     context.notes.extend(f"copied by the consumers: {note}" for note in rings.notes)
     together = find_common(launch, rings)
-    copying = producer_threads(launch.threads, few=bool(kernel.attrs.get("wishes")))
+    attrs = kernel.attrs
+    copying = producer_threads(launch.threads, attrs.get("min_ctas", 1), few=bool(attrs.get("wishes")))
 
     def parts(body: Block, pipelines: dict[Ring, Value], b: Builder) -> roles.WarpSpecialized:
         producer = _Producer(rings, pipelines, together).role(body)

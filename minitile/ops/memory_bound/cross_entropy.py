@@ -66,7 +66,7 @@ def cross_entropy(
     rows = rows_of("logits", logits)
     shape = rows.shape[:-1]
     label = indices_of("labels", labels, shape)
-    loss, lse = rows.empty(shape, f32), rows.empty(shape, f32)
+    loss, lse = rows.x.empty(shape, f32), rows.x.empty(shape, f32)
     if not rows.n:
         raise refused("logits have no classes")
     if check_labels:
@@ -158,7 +158,7 @@ def cross_entropy_gradient(
     rows.result(logits, what="logits")
     shape = rows.shape[:-1]
     label, scale = indices_of("labels", labels, shape), numbers_of("dloss", dloss, shape)
-    loss = rows.empty(shape, f32)
+    loss = rows.x.empty(shape, f32)
     if not rows.n:
         raise refused("logits have no classes")
     if check_labels:

@@ -59,10 +59,10 @@ def linear_cross_entropy(
         demand_classes(label, head.m, ignore_index)
     if gradient:
         counts = label != ignore_index
-        share = rows.empty((rows.m,), f32)
+        share = rows.x.empty((rows.m,), f32)
         share[...] = counts / (counts.sum() + (counts.sum() == 0))
         return _gradients(rows, head, label, share, ignore_index, chunk)
-    losses = rows.empty((rows.m,), f32)
+    losses = rows.x.empty((rows.m,), f32)
     for part in _parts(rows, head, chunk):
         logits = matmul(rows.matrix[part], _transposed(head.matrix))
         losses[part] = cross_entropy(logits, label[part], ignore_index=ignore_index)
@@ -116,14 +116,14 @@ def _parts(rows: Rows, head: Rows, chunk: int | None) -> Iterator[slice]:
 
 def _gradients(rows: Rows, head: Rows, label: Any, share: Any, ignore_index: int, chunk: int | None) -> Any:
     """The losses, and the gradients of x and of the weight where those of the losses are `share`."""
-    losses, dx, total = rows.empty((rows.m,), f32), rows.empty((rows.m, rows.n), rows.dtype), None
+    losses, dx, total = rows.x.empty((rows.m,), f32), rows.x.empty((rows.m, rows.n), rows.dtype), None
     for part in _parts(rows, head, chunk):
         logits = matmul(rows.matrix[part], _transposed(head.matrix))
         losses[part] = cross_entropy_gradient(logits, label[part], share[part], ignore_index=ignore_index)
         matmul(logits, head.matrix, out=dx[part])
         more = matmul(_transposed(logits), rows.matrix[part], dtype="float32")
         total = more if total is None else total.__iadd__(more)
-    dweight = rows.empty(head.shape, head.dtype)
+    dweight = rows.x.empty(head.shape, head.dtype)
     dweight[...] = 0 if total is None else total
     return losses.reshape(rows.shape[:-1]), dx.reshape(rows.shape), dweight
 

@@ -25,7 +25,6 @@ from minitile.ops.memory_bound.norms import MATRIX, ROW
 from minitile.ops.memory_bound.pieces import MOST_THREADS, row_sum, split
 from minitile.ops.memory_bound.rows import H200, Room, rows_of, vector_of
 from minitile.runtime.arrays import describe
-from minitile.target import target_at
 
 PARTS = ("P", "N")
 HELD = 64  # elements of a row, at most, of which a thread has sums
@@ -156,17 +155,16 @@ def _backward(
     w = x if weight is None else vector_of("weight", weight, n)
     added = x if dsum is None else rows.like("dsum", dsum)
     gradient, dx = rows.result(None)
-    target = target_at(rows.info.device_kind, rows.info.device_index)
     tensors = 2 if dsum is None else 3
-    plan = plan or gradient_plan(n, rows.dtype, centered, tensors, rows.room, target.has("cluster"))
+    plan = plan or gradient_plan(n, rows.dtype, centered, tensors, rows.room, rows.target.has("cluster"))
     most = rows.room.multiprocessors if plan is None else plan.clusters
     wanted = (weight is not None, bias)
-    parts = [rows.empty((min(most, rows.m), n), f32) if each else x for each in wanted]
+    parts = [rows.x.empty((min(most, rows.m), n), f32) if each else x for each in wanted]
     if rows.m * n and plan is not None:
         constants = {name: value for name, value in plan._asdict().items() if name != "clusters"}
         backward_rows(centered, *wanted, dsum is not None)(x, dy, w, added, dx, *parts, eps, **constants)
     elif rows.m * n:
-        mean, scale = rows.empty((rows.m,), f32), rows.empty((rows.m,), f32)
+        mean, scale = rows.x.empty((rows.m,), f32), rows.x.empty((rows.m,), f32)
         groups = split(x)
         w = groups if weight is None else w.reshape(groups.shape[1:])
         pieces = backward_pieces(groups.shape[2], centered, weight is not None, dsum is not None)
@@ -176,7 +174,7 @@ def _backward(
     sums = [None, None]
     for at, each in enumerate(wanted):
         if each:
-            sums[at] = rows.empty((n,), dtype_of_name(describe(w).dtype) if weight is not None else rows.dtype)
+            sums[at] = rows.x.empty((n,), dtype_of_name(describe(w).dtype) if weight is not None else rows.dtype)
             if n:
                 summed(parts[at], sums[at])
     return (gradient, *sums)

@@ -80,7 +80,7 @@ def _quantised(centered: bool, x: Any, weight: Any, bias: Any, residual: Any, bl
         raise refused(f"x has {n} columns", f"they are at most {MOST}, and blocks take multiples of {BLOCK}")
     shape = (rows.m, n // v if v else 0, v)
     q, bytes_ = rows.result(None, dtype_of_name("e4m3"))
-    scales = rows.empty((*rows.shape[:-1], n // BLOCK) if block else rows.shape[:-1], f32)
+    scales = rows.x.empty((*rows.shape[:-1], n // BLOCK) if block else rows.shape[:-1], f32)
     total, z = (None, rows.matrix) if residual is None else rows.result(None)
     if rows.m * n:
         x = rows.matrix.reshape(shape)

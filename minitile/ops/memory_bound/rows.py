@@ -13,16 +13,22 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import minitile.language as T
-from minitile.hardware import BLOCK_REGISTERS, BLOCK_THREADS
+from minitile.hardware import BLOCK_REGISTERS, BLOCK_THREADS, Target
 from minitile.ir.types import DType
-from minitile.language.math import dtype_of_name
-from minitile.ops.array_adapters import Frame, frame_of
-from minitile.ops.memory_bound.arguments import FLOATS, INDICES, VECTOR, described, fitting, refused
+from minitile.ops.array_adapters import frame_of
+from minitile.ops.memory_bound.arguments import (
+    FLOATS,
+    INDICES,
+    VECTOR,
+    Argument,
+    argument,
+    described,
+    multiprocessors,
+    refused,
+)
 from minitile.ops.memory_bound.launches import in_order
 from minitile.ops.memory_bound.long_rows import LongPlan, long_plan
 from minitile.ops.memory_bound.persistent_norm import ROUNDS, PersistentPlan, persistent_plan
-from minitile.ops.multiply import hardware
-from minitile.runtime.arrays import ArrayInfo
 from minitile.target import target_at
 
 WARPS = 4  # of a block, where rows do not need more
@@ -163,20 +169,30 @@ def greatest_of_rows(given, n, rows, columns):
 class Rows(NamedTuple):
     """An argument as a matrix: leading dimensions are rows."""
 
+    x: Argument
     matrix: Any
-    given: Any
-    shape: tuple[int, ...]  # as given
     m: int
     n: int
-    dtype: DType
-    frame: Frame
-    info: ArrayInfo
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As given."""
+        return self.x.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.x.dtype
+
+    @property
+    def target(self) -> Target:
+        """What kernels on these rows are compiled for."""
+        return target_at(*self.x.device)
 
     @property
     def room(self) -> Room:
         """Of the device that the argument is on."""
-        target = target_at(self.info.device_kind, self.info.device_index)
-        return Room(hardware(self.info)[0].multiprocessors, target.max_shared, target.lanes)
+        target = self.target
+        return Room(multiprocessors(self.x), target.max_shared, target.lanes)
 
     def plan(self, tensors: int = 1, factors: int = 0) -> RowPlan | None:
         """How a kernel goes over these rows, of so many tensors at a time; None: it has to take them piece by piece."""
@@ -191,8 +207,7 @@ class Rows(NamedTuple):
 
     def long_plan(self, tensors: int = 1, factors: int = 0) -> LongPlan | None:
         """How a cluster's blocks share these rows; None where there are no clusters, or none holds a row."""
-        target = target_at(self.info.device_kind, self.info.device_index)
-        return long_plan(self.n, self.dtype, tensors, factors=factors) if target.has("cluster") else None
+        return long_plan(self.n, self.dtype, tensors, factors=factors) if self.target.has("cluster") else None
 
     def choose(self, tensors: int = 1, factors: int = 0) -> RowPlan | LongPlan | None:
         """The plan of a kernel that reads rows once, and besides `factors` numbers for each column: by registers, or
@@ -207,8 +222,7 @@ class Rows(NamedTuple):
     def persistent_plan(self, tensors: int, factors: int) -> PersistentPlan | None:
         """How persistent blocks take these rows and keep so many numbers for each column; None where rows are few, do
         not begin anywhere, or have no blocks that copy ahead in 16 bytes."""
-        target = target_at(self.info.device_kind, self.info.device_index)
-        if tensors > 1 or self.dtype.bytes != 2 or not target.has("cluster"):
+        if tensors > 1 or self.dtype.bytes != 2 or not self.target.has("cluster"):
             return None
         room = self.room
         plan = persistent_plan(self.n, factors, room.multiprocessors, room.shared)
@@ -220,10 +234,6 @@ class Rows(NamedTuple):
         bytes_ = self.n * self.dtype.bytes
         return self.long_plan(factors=factors) if bytes_ >= STAGED and (odd or bytes_ % VECTOR == 0) else None
 
-    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
-        """A new array where the argument is."""
-        return self.frame.empty(shape, dtype, self.given)
-
     def like(self, what: str, x: Any) -> Any:
         """Another array of this shape as a matrix."""
         other = rows_of(what, x)
@@ -233,56 +243,43 @@ class Rows(NamedTuple):
 
     def result(self, out: Any, dtype: DType | None = None, what: str = "out") -> tuple[Any, Any]:
         """An array of this shape for a result, new or given, and the same as a matrix."""
-        dtype = dtype or self.dtype
-        if out is None:
-            out = self.empty(self.shape, dtype)
-            return out, out.reshape(self.m, self.n)
-        fitting(what, out, self.shape, dtype)
+        out = self.x.result(out, self.shape, dtype, what)
         return out, out.reshape(self.m, self.n)
 
 
 def rows_of(what: str, x: Any) -> Rows:
     """An argument of f32, bf16 or f16 as rows. Raises LaunchArgumentError for others."""
-    info = described(what, x)
-    frame = frame_of(x)
-    if frame is None:
-        raise refused(f"{what} is no array of torch, CuPy or NumPy")
-    if info.dtype not in FLOATS:
-        raise refused(f"{what} is {info.dtype}", f"it may be {', '.join(FLOATS)}")
-    if not info.shape:
+    given = argument(what, x)
+    if not given.shape:
         raise refused(f"{what} has no dimensions", "give it one row: x.reshape(1)")
-    shape = tuple(info.shape)
-    m, n = math.prod(shape[:-1]), shape[-1]
-    matrix = (x if info.contiguous else frame.whole(x)).reshape(m, n)
-    return Rows(matrix, x, shape, m, n, dtype_of_name(info.dtype), frame, info)
+    m, n = math.prod(given.shape[:-1]), given.shape[-1]
+    return Rows(given, _whole(x, given.contiguous).reshape(m, n), m, n)
 
 
 def vector_of(what: str, x: Any, n: int) -> Any:
     """A weight or a bias: one element for each column. Raises LaunchArgumentError for others."""
-    info = described(what, x)
-    if tuple(info.shape) != (n,) or info.dtype not in FLOATS:
-        raise refused(
-            f"{what} is {info.dtype} of shape {tuple(info.shape)}", f"it has a number for each of {n} columns"
-        )
-    frame = frame_of(x)
-    return x if info.contiguous or frame is None else frame.whole(x)
+    return _beside(what, x, (n,), FLOATS, f"it has a number for each of {n} columns")
 
 
 def indices_of(what: str, x: Any, shape: tuple[int, ...]) -> Any:
     """i64 or i32 numbers, one for each row, as a vector. Raises LaunchArgumentError for others."""
-    info = described(what, x)
-    if tuple(info.shape) != shape or info.dtype not in INDICES:
-        raise refused(
-            f"{what} is {info.dtype} of shape {tuple(info.shape)}", f"pass {' or '.join(INDICES)} of shape {shape}"
-        )
-    frame = frame_of(x)
-    return (x if info.contiguous or frame is None else frame.whole(x)).reshape(-1)
+    return _beside(what, x, shape, INDICES, f"pass {' or '.join(INDICES)} of shape {shape}")
 
 
 def numbers_of(what: str, x: Any, shape: tuple[int, ...]) -> Any:
     """f32 numbers, one for each row, as a vector. Raises LaunchArgumentError for others."""
+    return _beside(what, x, shape, ("f32",), f"pass f32 of shape {shape}")
+
+
+def _beside(what: str, x: Any, shape: tuple[int, ...], dtypes: tuple[str, ...], hint: str) -> Any:
+    """An argument of this shape and one of these dtypes, as a vector without gaps."""
     info = described(what, x)
-    if tuple(info.shape) != shape or info.dtype != "f32":
-        raise refused(f"{what} is {info.dtype} of shape {tuple(info.shape)}", f"pass f32 of shape {shape}")
-    frame = frame_of(x)
-    return (x if info.contiguous or frame is None else frame.whole(x)).reshape(-1)
+    if tuple(info.shape) != shape or info.dtype not in dtypes:
+        raise refused(f"{what} is {info.dtype} of shape {tuple(info.shape)}", hint)
+    return _whole(x, info.contiguous).reshape(-1)
+
+
+def _whole(x: Any, contiguous: bool) -> Any:
+    """The array, copied where it has gaps."""
+    frame = None if contiguous else frame_of(x)
+    return x if frame is None else frame.whole(x)

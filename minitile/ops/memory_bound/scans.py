@@ -29,7 +29,6 @@ from minitile.ir.types import DType, i64
 from minitile.ops.memory_bound.arguments import VECTOR
 from minitile.ops.memory_bound.launches import in_order, room_for
 from minitile.ops.memory_bound.rows import HELD, RowPlan, row_plans, rows_of
-from minitile.target import target_at
 
 FULL = 1024  # threads of a multiprocessor that registers are to do for, where each has HELD elements
 ALONE = 3072  # elements of a piece that are loaded one by one, by 256 threads
@@ -97,12 +96,12 @@ def cumsum(x: Any, *, reverse: bool = False, out: Any = None, plan: RowPlan | Pi
         if held is not None and held.rows * held.columns <= HELD * held.threads:
             plan = held
         else:
-            large = target_at(rows.info.device_kind, rows.info.device_index).has("cluster")
+            large = rows.target.has("cluster")
             plan = piece_plan(rows.m, rows.n, rows.dtype.bytes, rows.room.multiprocessors, large)
     if isinstance(plan, PiecePlan):
         pieces = math.ceil(rows.n / plan.piece)
         words = 1 + rows.m * (pieces + math.ceil(pieces / plan.threads))
-        state = rows.frame.zeros((words,), i64, rows.given)
+        state = rows.x.zeros((words,), i64)
         cumsum_pieces(rows.matrix, y, state, reverse=reverse, **plan._asdict())
     else:
         cumsum_rows(rows.matrix, y, reverse=reverse, **row_constants(plan, rows.n, rows.dtype))

@@ -48,7 +48,7 @@ def top_k(x: Any, k: int, *, largest: bool = True, plan: RowPlan | None = None) 
     """
     rows = rows_of("x", x)
     k = whole("k", k, 1, min(MOST, rows.n), f", for rows of {rows.n} elements")
-    values, indices = (rows.empty((*rows.shape[:-1], k), d) for d in (rows.dtype, i64))
+    values, indices = (rows.x.empty((*rows.shape[:-1], k), d) for d in (rows.dtype, i64))
     if not rows.m:
         return values, indices
     y, at = values.reshape(rows.m, k), indices.reshape(rows.m, k)
@@ -58,7 +58,7 @@ def top_k(x: Any, k: int, *, largest: bool = True, plan: RowPlan | None = None) 
         return values, indices
     part = part_of(rows.n, parts, k)
     parts = math.ceil(rows.n / part)
-    some, there = (rows.empty((rows.m, parts * k), d) for d in (rows.dtype, i64))
+    some, there = (rows.x.empty((rows.m, parts * k), d) for d in (rows.dtype, i64))
     select(rows.matrix, some, there, **constants(part, rows.dtype, k, largest, plan, rows.room))
     found, chosen = top_k(some, k, largest=largest)
     gather(found, chosen, there, y, at)

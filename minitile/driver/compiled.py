@@ -209,8 +209,9 @@ class CompiledKernel:
         kept = [x for n, x in zip_longest(names[: len(args)], args) if x is not None or n not in absent]
         named = {n: x for n, x in named.items() if x is not None or n not in absent}
         if self._defaults and len(kept) != len(self.launch_info.args):
-            rest = self._passed(named)[len(kept) :]
-            named |= {n: x for n, x in self._defaults.items() if n in rest and n not in named}
+            rest = [n for n in self._passed(named)[len(kept) :] if n not in named]
+            if all(n in self._defaults for n in rest):  # else an error says what is given
+                named |= {n: self._defaults[n] for n in rest}
         return tuple(kept), named
 
     def _passed(self, named: Mapping[str, Any]) -> list[str]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from minitile.ops.gemv import by_threads
 from minitile.ops.machine import Machine
 from minitile.ops.model import ROOM, estimate
-from minitile.ops.plan import GRAIN, HILBERT, Plan, Problem
-from minitile.ops.thin import thin_plans
+from minitile.ops.plan import GRAIN, HILBERT, MOST_CLUSTER, Plan, Problem
+from minitile.ops.thin import LEAST_STAGES, MOST_STAGES, STAGED, TEAM, thin_plans
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,7 @@ ROWS = (  # of a tile for wgmma, threads that compute it, the most columns that 
     (192, 384, 192),
     (256, 256, 128),
 )
-TEAM = 128 * 192  # elements of a tile that one warpgroup's registers hold
 USUAL = (64, 128, 192, 256)  # columns
-LEAST_STAGES, MOST_STAGES = 3, 8
-STAGED = 27 * 1024  # bytes that results may take on their way
 SHORT = 4  # steps of K: with so few, results are what takes time, and two buffers of 64 bytes a thread are worth it
 AMPERE = (
     Tile(256, 128, 32, 4, 256),
@@ -51,11 +48,8 @@ AMPERE = (
 )
 LEAST_PART, LEAST_SHARE = 256, 128  # of K: where a second kernel adds up the parts, and where a cluster does
 MOST_PARTS = 16
-MOST_CLUSTER = 8  # blocks, on any GPU that has clusters
 CLUSTERS = {64: (8, 4, 2), 128: (8, 4, 2), 192: (6, 3, 2), 256: (8, 4, 2)}  # by rows, of which each has some 8s
 _SMALL = 0.6  # a plan whose tiles are fewer than this share of the multiprocessors may split K
-
-
 VECTORS = ((4, 512, 128), (8, 256, 128))  # by threads: rows of the matrix, columns of a step, threads
 MOST_AT_ONCE = 4  # vectors of a block by threads
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 GRAIN = 16  # bytes: the copy engine's
 LINE = 128  # bytes: of the caches; padded rows are whole ones
 HILBERT = -1  # in place of the height of panels
+MOST_CLUSTER = 8  # blocks, on any GPU that has clusters
 FEW = 512  # rows
 LEAST_WEIGHTS = 8 << 20  # bytes of a matrix that few rows are multiplied by; smaller ones may well be in L2
 

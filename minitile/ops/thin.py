@@ -13,7 +13,7 @@ from minitile.analysis.register_budget import PRODUCER_THREADS
 from minitile.hardware import BLOCK_REGISTERS
 from minitile.ops.machine import Machine
 from minitile.ops.model import ROOM
-from minitile.ops.plan import Plan, Problem
+from minitile.ops.plan import MOST_CLUSTER, Plan, Problem
 
 WIDTHS = ((64, 128), (128, 256), (192, 384), (256, 256))  # columns of C, threads
 IN_ONE = 256  # rows of a tile
@@ -21,7 +21,6 @@ TWO_WARPGROUPS = 128  # rows of a tile of 256 columns
 TEAM = 128 * 192  # elements of a tile that one warpgroup's registers hold
 MOST_SUMS, TURNING = 80, 72  # of a thread that turns f32 results, and the registers it needs besides
 SPLITS, SHARES = (2, 3, 4, 6, 8), (1, 2, 4)
-MOST_CLUSTER = 8
 LEAST_SHARE = 256  # of K
 DEEP = 160  # rows and columns of a tile whose steps are 128 of K
 LEAST_STAGES, MOST_STAGES = 3, 8

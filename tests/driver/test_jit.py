@@ -447,8 +447,11 @@ def test_defaults_of_scalars():
     with pytest.raises(mt.MinitileError, match="takes 3 arguments"):
         k(a, 1.0, 3, 4, 5)
     a, b = arrays()
-    add.compile(a, b, target="sm_80")(a, b)
+    compiled = add.compile(a, b, target="sm_80")
+    compiled(a, b)
     np.testing.assert_array_equal(b, a + 1)
+    with pytest.raises(mt.MinitileError, match=r"takes 3 arguments \(A, B, alpha\), and 1 are given"):
+        compiled(a)
 
 
 def test_compiled_for_other_sizes():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import sys
 from typing import Any, NamedTuple
@@ -154,7 +153,3 @@ def order_of(x: Any) -> Any:
     if torch is not None and isinstance(x, torch.Tensor):
         return torch.argsort(x, stable=True)
     return x.argsort(kind="stable")
-
-
-def sized(shape: tuple[int, ...]) -> int:
-    return math.prod(shape)

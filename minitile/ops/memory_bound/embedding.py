@@ -8,6 +8,7 @@ up what belongs to them, in the order in which the tokens stand.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +23,6 @@ from minitile.ops.memory_bound.arguments import (
     argument,
     order_of,
     refused,
-    sized,
     tile_for,
     whole,
 )
@@ -131,7 +131,7 @@ def embedding(weight: Any, indices: Any, *, out: Any = None, plan: Tile | None =
         raise refused(f"weight has shape {table.shape}", "it is a matrix: rows by columns")
     d = table.shape[1]
     y = table.result(out, (*index.shape, d))
-    count = sized(index.shape)
+    count = math.prod(index.shape)
     if count and d:
         chosen = plan or embedding_plan(d, table.dtype.bytes)
         gather_rows(table.given, index.view(count), y.reshape(count, d), **chosen.constants)
@@ -166,7 +166,7 @@ def embedding_backward(
     if slope.shape[:-1] != index.shape or not slope.shape:
         raise refused(f"dy has shape {slope.shape}", f"it is {index.shape} and the columns of the table")
     rows = whole("rows", rows, 0, (1 << 63) - 1)
-    count, d = sized(index.shape), slope.shape[-1]
+    count, d = math.prod(index.shape), slope.shape[-1]
     chosen = plan or embedding_plan(d, slope.dtype.bytes)
     given = slope.view(count, d), index.view(count)
     if deterministic:

@@ -8,6 +8,7 @@ also take e^x as 2^(x·log2 e), whose error (|x|·2^-24) is far below theirs.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +16,7 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
-from minitile.ops.memory_bound.arguments import VECTOR, Argument, Tile, argument, refused, sized, tile_for
+from minitile.ops.memory_bound.arguments import VECTOR, Argument, Tile, argument, refused, tile_for
 from minitile.ops.memory_bound.launches import in_order
 
 SWIGLU, GEGLU, GEGLU_TANH = "swiglu", "geglu", "geglu_tanh"
@@ -226,7 +227,7 @@ def _forward(kind: str, x: Any, up: Any, out: Any, plan: Tile | None) -> Any:
     x = argument("x", x)
     shape, views = _views(x, None if up is None else x.like("up", up))
     y = x.result(out, shape)
-    if sized(shape):
+    if math.prod(shape):
         tile = plan or gated_plan(views[0].shape[-1], x.dtype.bytes)
         gated(x.dtype, kind, up is None)(*views, y.reshape(-1, views[0].shape[-1]), **tile.constants)
     return y
@@ -237,7 +238,7 @@ def _backward(kind: str, dy: Any, x: Any, up: Any, plan: Tile | None) -> Any:
     shape, views = _views(x, None if up is None else x.like("up", up))
     dy = x.like("dy", dy, shape)
     slopes = [x.empty(x.shape) for _ in views]
-    if sized(shape):
+    if math.prod(shape):
         tile = plan or gated_plan(views[0].shape[-1], x.dtype.bytes)
         given = [dy.view(-1, views[0].shape[-1]), *views]
         results = [slope.reshape(view.shape) for slope, view in zip(slopes, views, strict=True)]
@@ -249,9 +250,9 @@ def _views(x: Argument, up: Argument | None) -> tuple[tuple[int, ...], list[Any]
     """The result's shape, and the inputs as a kernel takes them: X as M × 2 × N; or G and U, each as one row if they
     have no gaps."""
     if up is not None:
-        n = sized(x.shape) if x.contiguous and up.contiguous else x.shape[-1]
-        return x.shape, [v.view(sized(x.shape) // max(n, 1), n) for v in (x, up)]
+        n = math.prod(x.shape) if x.contiguous and up.contiguous else x.shape[-1]
+        return x.shape, [v.view(math.prod(x.shape) // max(n, 1), n) for v in (x, up)]
     if not x.shape or x.shape[-1] % 2:
         raise refused(f"x has shape {x.shape}", "its last dimension holds gate and up; or pass up as well")
-    m, n = sized(x.shape[:-1]), x.shape[-1] // 2
+    m, n = math.prod(x.shape[:-1]), x.shape[-1] // 2
     return (*x.shape[:-1], n), [x.view(m, 2, n)]

@@ -7,6 +7,7 @@ given, or is found by its sequence and its position through the sequence's row o
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +15,7 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
-from minitile.ops.memory_bound.arguments import INDICES, VECTOR, Argument, Tile, argument, refused, sized, tile_for
+from minitile.ops.memory_bound.arguments import INDICES, VECTOR, Argument, Tile, argument, refused, tile_for
 from minitile.ops.memory_bound.launches import in_order
 
 THREADS = 256
@@ -123,7 +124,7 @@ def kv_cache_append(
     if k_cache is v_cache:
         raise refused("k_cache and v_cache are one array", "keys and values have a cache each")
     tokens = key.shape[:-2]
-    count, columns = sized(tokens), sized(key.shape[-2:])
+    count, columns = math.prod(tokens), math.prod(key.shape[-2:])
     if slots is not None:
         if any(x is not None for x in (page_table, positions, sequences)):
             raise refused("slots, and more that says where tokens go", "pass slots, or page_table with the others")
@@ -137,7 +138,7 @@ def kv_cache_append(
             raise refused(f"page_table has shape {table.shape}", "it is sequences × pages of one")
         found = [_of_tokens(name, x, key) for name, x in (("positions", positions), ("sequences", sequences))]
         where = [table.given, *found]
-    if count and columns and sized(keys.shape):
+    if count and columns and math.prod(keys.shape):
         caches = [cache.view(*keys.shape[:2], columns) for cache in (keys, values)]
         new = [x.view(count, columns) for x in (key, value)]
         chosen = plan or append_plan(columns, key.dtype.bytes)
@@ -163,4 +164,4 @@ def _of_tokens(name: str, x: Any, key: Argument) -> Any:
     key.together(name, given.device)
     if given.shape != key.shape[:-2]:
         raise refused(f"{name} has shape {given.shape}", f"it is {key.shape[:-2]}, a number for each token of k")
-    return given.view(sized(given.shape))
+    return given.view(math.prod(given.shape))

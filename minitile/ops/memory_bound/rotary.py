@@ -7,6 +7,7 @@ keys go in one launch. The inverse, which is the gradient, is the same with sine
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
-from minitile.ops.memory_bound.arguments import FLOATS, INDICES, VECTOR, Argument, argument, refused, sized, tile_for
+from minitile.ops.memory_bound.arguments import FLOATS, INDICES, VECTOR, Argument, argument, refused, tile_for
 from minitile.ops.memory_bound.launches import in_order
 
 THREADS = 256
@@ -177,7 +178,7 @@ def rotary(
         )
     place = None if positions is None else _positions(positions, query, (*outer, tokens))
     rotated = [x.empty(x.shape) for x in (query, key) if x is not None]
-    if sized(query.shape) or (key is not None and sized(key.shape)):
+    if math.prod(query.shape) or (key is not None and math.prod(key.shape)):
         _launch(query, key, cosine, sine, place, rotated, interleaved, inverse, plan)
     return rotated[0] if key is None else tuple(rotated)
 
@@ -196,7 +197,7 @@ def _launch(
     interleaved: bool, inverse: bool, plan: RotaryPlan | None,
 ) -> None:  # fmt: skip
     *outer, tokens, heads, width = query.shape
-    total, groups = sized((*outer, tokens)), 0 if key is None else key.shape[-2]
+    total, groups = math.prod((*outer, tokens)), 0 if key is None else key.shape[-2]
     shape = (1, width) if interleaved else (2, width // 2)
     q, rq = query.view(total, heads, *shape), rotated[0].reshape(total, heads, *shape)
     if key is None:
@@ -204,7 +205,7 @@ def _launch(
     else:
         k, rk = key.view(total, groups, *shape), rotated[1].reshape(total, groups, *shape)
     turn = rotary_kernel(query.dtype, cosine.dtype, place.dtype if place else None, interleaved, inverse)
-    length = sized(place.shape) if place else tokens
+    length = math.prod(place.shape) if place else tokens
     positions = place.view(length) if place else cosine.given
     chosen = plan or rotary_plan(heads, groups, width // 2, query.dtype.bytes)
     turn(q, k, cosine.given, sine.given, positions, rq, rk, length, **chosen.constants)

@@ -15,7 +15,7 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
 from minitile.ir.types import f32
-from minitile.ops.memory_bound.arguments import VECTOR, argument, multiprocessors, refused, sized
+from minitile.ops.memory_bound.arguments import VECTOR, argument, multiprocessors, refused
 from minitile.ops.memory_bound.launches import in_order, room_for
 
 
@@ -126,7 +126,7 @@ def column_sums(x: Any, *, out: Any = None, plan: SumPlan | None = None) -> Any:
     x = argument("x", x)
     if not x.shape:
         raise refused("x has no dimensions", "the sums are over all dimensions but the last")
-    m, n = sized(x.shape[:-1]), x.shape[-1]
+    m, n = math.prod(x.shape[:-1]), x.shape[-1]
     sums = x.result(out, (n,), f32)
     if not n:
         return sums

@@ -9,13 +9,14 @@ on an H200, benchmarks/sweep_memory.py), and the only one for sizes that vectors
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
-from minitile.ops.memory_bound.arguments import VECTOR, argument, refused, sized
+from minitile.ops.memory_bound.arguments import VECTOR, argument, refused
 from minitile.ops.memory_bound.launches import in_order
 
 MOST_ROWS = 2048  # of a tile, or columns
@@ -133,7 +134,7 @@ def transpose(x: Any, *, out: Any = None, plan: TransposePlan | None = None) -> 
         raise refused(f"x has shape {x.shape}", "a matrix has two dimensions")
     *outer, m, n = x.shape
     y = x.result(out, (*outer, n, m))
-    if sized(x.shape):
+    if math.prod(x.shape):
         chosen = plan or transpose_plan(m, n, x.dtype.bytes)
         turn = transpose_registers if chosen.registers else transpose_shared
         turn(x.view(-1, m, n), y.reshape(-1, n, m), **chosen.constants)

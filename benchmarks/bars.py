@@ -27,6 +27,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import timing
+
 SUITES = {"memory": "memory", "serving": "serving", "tilelang": "tilelang_peers"}  # the module of each
 SLACK = 0.04  # how far below the bar of its row a cell may lie
 
@@ -51,9 +53,6 @@ class Suite(Protocol):
     """What a module of bars offers."""
 
     ROWS: Sequence[Row]
-
-    def place(self) -> str:
-        """The GPU, by which measurements are kept."""
 
     def measure(self, case: str, against: Sequence[str]) -> Found:
         """One case against these contenders. Raises what went wrong, TimeoutError where there was no time for it.
@@ -169,7 +168,7 @@ def wanted(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 def run(suite: Suite, rows: Sequence[Row], state: State, seconds: float, again: bool) -> None:
     """Measure what is not there yet, until the time is over."""
-    known, start = state.of(suite.place()), time.monotonic()
+    known, start = state.of(timing.place()), time.monotonic()
     left = {case: against for case, against in wanted(rows).items() if again or set(against) - set(known.get(case, {}))}
     if left and hasattr(suite, "ahead"):
         suite.ahead([*left], seconds)
@@ -216,11 +215,11 @@ def main() -> int:
         return 0
     state = State(options.state)
     run(suite, rows, state, options.seconds, options.again)
-    known = state.of(suite.place())
+    known = state.of(timing.place())
     verdicts = [judge(row, known) for row in rows]
     print("\n" + "\n".join(table(verdicts)))
     if options.out:
-        head = [f"# {suite.TITLE}", "", *(f"- {name}: {value}" for name, value in suite.machine().items()), ""]
+        head = [f"# {suite.TITLE}", "", *(f"- {name}: {value}" for name, value in timing.machine().items()), ""]
         text = "\n".join([*head, *suite.REMARKS, "", *table(verdicts), "", *cells_table(rows, known)])
         Path(options.out + ".md").write_text(text + "\n", encoding="utf-8")
         Path(options.out + ".json").write_text(json.dumps(known, indent=1, ensure_ascii=False), encoding="utf-8")

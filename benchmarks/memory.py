@@ -47,16 +47,6 @@ ROWS.append(Row("second-compile", SECOND + ", s", 0.12, 0.12, ((SECOND, "seconds
 ROWS.append(Row("first-compile", FIRST + ", s", 0.5, 0.5, ((FIRST, "seconds"),), at_most=True))
 
 
-def place() -> str:
-    import torch
-
-    return str(torch.cuda.get_device_name())
-
-
-def machine() -> dict[str, str]:
-    return timing.machine()
-
-
 def measure(name: str, against: Sequence[str]) -> Found:
     """The case `name`: how many times as fast we are, by contender, with the spread of our own times."""
     if name in (FIRST, SECOND):
@@ -190,7 +180,7 @@ def main() -> None:
         print(f"{name:40} {known[name]}", flush=True)
     if options.out:
         row = Row("all", TITLE, 0, 0, tuple((name, "copy") for name in known))
-        head = [f"# {TITLE}", "", *(f"- {key}: {value}" for key, value in machine().items()), "", *REMARKS, ""]
+        head = [f"# {TITLE}", "", *(f"- {key}: {value}" for key, value in timing.machine().items()), "", *REMARKS, ""]
         Path(options.out + ".md").write_text("\n".join([*head, *cells_table([row], known)]) + "\n", encoding="utf-8")
         Path(options.out + ".json").write_text(json.dumps(known, indent=1, ensure_ascii=False), encoding="utf-8")
         draw(known, options.out + ".svg")

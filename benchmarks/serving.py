@@ -190,16 +190,6 @@ ROWS += [
 ]
 
 
-def place() -> str:
-    import torch
-
-    return str(torch.cuda.get_device_name())
-
-
-def machine() -> dict[str, str]:
-    return timing.machine()
-
-
 @lru_cache(maxsize=64)
 def layer(operation: str, n: int, k: int) -> list[tuple[Any, ...]]:
     """As many weights as fill more than ROTATED bytes."""

@@ -68,16 +68,6 @@ REMARKS = (
 )
 
 
-def machine() -> dict[str, str]:
-    return timing.machine()
-
-
-def place() -> str:
-    import torch
-
-    return str(torch.cuda.get_device_name())
-
-
 # Loading an example --------------------------------------------------------------------------------------------------
 
 

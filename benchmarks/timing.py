@@ -64,6 +64,13 @@ def version(*packages: str) -> str:
     return "not installed"
 
 
+def place() -> str:
+    """The GPU's name."""
+    import torch
+
+    return str(torch.cuda.get_device_name())
+
+
 def machine() -> dict[str, str]:
     """Date, GPU, driver, Python and the versions of whatever could have a say in the numbers."""
     import torch
@@ -75,7 +82,7 @@ def machine() -> dict[str, str]:
     _, cuda = driver().cuDriverGetVersion()
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "gpu": torch.cuda.get_device_name(),
+        "gpu": place(),
         "cuda driver": f"{cuda // 1000}.{cuda % 1000 // 10}",
         "python": platform.python_version(),
         "minitile": minitile.__version__,

@@ -203,6 +203,11 @@ _OPERATIONS = {
 }
 
 
+def size_expr(of: int | str) -> Expr:
+    """A size or a stride of a tensor, known or by name, as an expression."""
+    return of if isinstance(of, int) else ("dim", of)
+
+
 def compile_exprs(exprs: Sequence[Expr], slots: Sequence[Slot]) -> Callable[[Values], Values]:
     """One function from a call's slot values to the expressions' values.
 

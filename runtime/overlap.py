@@ -20,7 +20,7 @@ from itertools import combinations
 
 from .arrays import row_major
 from .errors import ArgumentError
-from .launch_info import Expr, LaunchInfo, Slot, TensorArg, Values, byte_size, compile_exprs, expr_source
+from .launch_info import Expr, LaunchInfo, Slot, TensorArg, Values, byte_size, compile_exprs, expr_source, size_expr
 
 
 def check_text(info: LaunchInfo, names: Mapping[Slot, str]) -> str:
@@ -124,18 +124,14 @@ def span(arg: TensorArg) -> tuple[Expr, Expr]:
         return start, ("add", start, nbytes(arg))
     low: Expr = 0
     high: Expr = 1
-    for extent, stride in zip(arg.shape, arg.strides, strict=True):
-        reach: Expr = ("mul", ("sub", _number(extent), 1), _number(stride))
+    for n, stride in zip(arg.shape, arg.strides, strict=True):
+        reach: Expr = ("mul", ("sub", size_expr(n), 1), size_expr(stride))
         if not isinstance(stride, int) or stride < 0:
             low = ("add", low, ("min", 0, reach))
         if not isinstance(stride, int) or stride > 0:
             high = ("add", high, ("max", 0, reach))
     size = byte_size(arg.dtype)
     return ("add", start, ("mul", low, size)), ("add", start, ("mul", high, size))
-
-
-def _number(of: int | str) -> Expr:
-    return of if isinstance(of, int) else ("dim", of)
 
 
 def nbytes(arg: TensorArg) -> Expr:

@@ -18,7 +18,7 @@ from itertools import combinations
 
 from minitile.analysis.affine import SMALL
 from minitile.ir.types import ALIGNMENT, Dim
-from minitile.runtime.launch_info import Expr, ScalarArg, TensorArg, byte_size, dims_of
+from minitile.runtime.launch_info import Expr, ScalarArg, TensorArg, byte_size, dims_of, size_expr
 
 DIVISORS = (128, 16, 8, 4, 2)
 Args = Sequence[TensorArg | ScalarArg]
@@ -132,8 +132,7 @@ def _same(a: TensorArg, b: TensorArg) -> Expr:
     same: Expr = ("same", ("pointer", a.name), ("pointer", b.name))
     for x, y in zip(a.strides or (), b.strides or (), strict=True):
         if x != y:
-            sides = (n if isinstance(n, int) else ("dim", n) for n in (x, y))
-            same = ("mul", same, ("same", *sides))
+            same = ("mul", same, ("same", size_expr(x), size_expr(y)))
     return same
 
 

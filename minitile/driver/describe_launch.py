@@ -18,6 +18,7 @@ from minitile.runtime.launch_info import (
     TensorMapParam,
     Window,
     dims_of,
+    size_expr,
 )
 from minitile.runtime.overlap import nbytes, span
 
@@ -79,15 +80,11 @@ def tensor_map(
 ) -> TensorMapParam:
     """The map of a whole tensor of the signature."""
     (arg,) = (a for a in args if isinstance(a, TensorArg) and a.name == tensor)
-    dims: list[Expr] = [_number(d) for d in arg.shape]
+    dims: list[Expr] = [size_expr(d) for d in arg.shape]
     strides: list[Expr] = []
     if arg.strides is not None:
-        strides = [_number(s) for s in arg.strides[:-1]]
+        strides = [size_expr(s) for s in arg.strides[:-1]]
     else:
         for size in reversed(dims[1:]):
             strides.insert(0, size if not strides else ("mul", strides[0], size))
     return TensorMapParam(name, tensor, arg.dtype, tuple(dims), tuple(strides), box, swizzle, tf32=tf32)
-
-
-def _number(of: int | str) -> Expr:
-    return of if isinstance(of, int) else ("dim", of)

@@ -44,7 +44,7 @@ from minitile.language.tracing.trace import tensor_shape, tensor_strides
 from minitile.runtime.arrays import Place, dtype_name
 from minitile.runtime.bind import gapped
 from minitile.runtime.errors import LaunchError
-from minitile.runtime.launch_info import Expr, ScalarArg, TensorArg, dims_of
+from minitile.runtime.launch_info import ScalarArg, TensorArg, dims_of, size_expr
 from minitile.target import parse_target, target_at
 
 if TYPE_CHECKING:
@@ -432,7 +432,9 @@ class Kernel:
         args = self._signature_args(constants, dtypes)
         by_name = {a.name: a for a in args if isinstance(a, TensorArg)}
         made = tuple(
-            Made(by_name[p.name], _sizes(by_name[p.name]), own=False) for p in self.signature.runtime if p.made
+            Made(by_name[p.name], tuple(map(size_expr, by_name[p.name].shape)), own=False)
+            for p in self.signature.runtime
+            if p.made
         )
         known = {*dims_of([a for a in args if a.name not in {m.name for m in made}])}
         for m in made:
@@ -645,10 +647,6 @@ def _by_jax(values: Iterable[Any]) -> bool:
     from minitile.driver.jax_op import by_jax
 
     return by_jax(values)
-
-
-def _sizes(arg: TensorArg) -> tuple[Expr, ...]:
-    return tuple(("dim", d) if isinstance(d, str) else d for d in arg.shape)
 
 
 def _may_make(function: ast.AST, kernel: bool) -> bool:

@@ -21,10 +21,9 @@ from minitile.ir.types import DTYPES, BufferType, DType, TileType, f32, i32, u8
 from minitile.layout import LaneSwaps, Layout, lane_exchange, lane_swaps, register_permutation, reshaped, stays_in_warps
 from minitile.layout.access import vector_runs, vector_width
 from minitile.layout.shared import SharedLayout, row_major
-from minitile.lowering.accesses import Addresses, GuardBuilder, Guards, Place
+from minitile.lowering.accesses import Addresses, Coord, GuardBuilder, Guards, Place
 from minitile.lowering.context import Lowering, Rule, layout_of
 from minitile.lowering.memory import (
-    Coord,
     Plan,
     buffer_address,
     emit_load,
@@ -282,11 +281,7 @@ def plan_whole(low: Lowering, buffer: Value, shared: SharedLayout, layout: Layou
     runs = vector_runs(layout, width, shared.contiguous_dim)
     offsets = [at for _, at in runs]
     where = places(low, [Affine(0)] * layout.rank, layout)
-    guards = GuardBuilder(low)
-    guards.overhang(layout)
-    owner = low.owner(layout) if writes else None
-    if owner is not None:
-        guards.always.append(owner)
+    guards = _own_elements(low, layout, writes)
     addresses: Addresses = shared_addresses(low, buffer, None, where, offsets)
     return Plan("shared", width, plan_order(layout, shared), addresses, guards.finish(offsets))
 
@@ -486,12 +481,18 @@ def _plan_row(low: Lowering, buffer: Value, layout: Layout, *, writes: bool = Fa
         start = start if base is None else b.add(start, b.mul(base, unit * buffer.dtype.bytes))
     offsets = list(layout.register_offsets())
     at = tuple(sum(o * u for o, u in zip(offset, units, strict=True)) * buffer.dtype.bytes for offset in offsets)
+    guards = _own_elements(low, layout, writes).finish(offsets)
+    return Plan("shared", 1, tuple(range(len(at))), Addresses(start, (0,) * len(at), at), guards)
+
+
+def _own_elements(low: Lowering, layout: Layout, writes: bool) -> GuardBuilder:
+    """The conditions of accesses to the thread's elements of a tile; of writes, to those that are its alone."""
     guards = GuardBuilder(low)
     guards.overhang(layout)
     owner = low.owner(layout) if writes else None
     if owner is not None:
         guards.always.append(owner)
-    return Plan("shared", 1, tuple(range(len(at))), Addresses(start, (0,) * len(at), at), guards.finish(offsets))
+    return guards
 
 
 EXCHANGE_RULES: dict[type[Op], Rule] = {

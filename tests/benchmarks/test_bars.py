@@ -11,9 +11,10 @@ import pytest
 
 
 @pytest.fixture
-def bars():
+def bars(monkeypatch):
     import bars
 
+    monkeypatch.setattr(bars.timing, "place", lambda: "gpu")
     return bars
 
 
@@ -55,7 +56,7 @@ def test_measurements_are_kept(bars, tmp_path):
             raise ValueError("why")
         return {other: [1.0, 0.0] for other in against}
 
-    suite = SimpleNamespace(place=lambda: "gpu", measure=measure)
+    suite = SimpleNamespace(measure=measure)
     path = tmp_path / "bars.json"
     for _ in range(2):
         bars.run(suite, [row(bars, "a", "bad")], bars.State(str(path)), 10.0, again=False)
@@ -86,9 +87,7 @@ def test_a_suite_knows_what_comes_and_may_have_no_time(bars, tmp_path):
             raise TimeoutError("no time left")
         return {other: [1.0, 0.0] for other in against}
 
-    suite = SimpleNamespace(
-        place=lambda: "gpu", measure=measure, ahead=lambda cases, seconds: told.append((cases, seconds))
-    )
+    suite = SimpleNamespace(measure=measure, ahead=lambda cases, seconds: told.append((cases, seconds)))
     state = bars.State(str(tmp_path / "bars.json"))
     for _ in range(2):
         bars.run(suite, [row(bars, "a", "late")], state, 10.0, again=False)

@@ -6,22 +6,18 @@ import operator
 import sys
 from typing import Any, NamedTuple
 
-from minitile.driver.dispatch import caller_location, raise_for_caller
-from minitile.ir.diagnostics import LaunchArgumentError
+from minitile.driver.dispatch import raise_for_caller
 from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
 from minitile.ops.array_adapters import Frame, frame_of
 from minitile.ops.multiply import hardware
+from minitile.ops.operands import refused
 from minitile.runtime.arrays import ArrayInfo, describe
 from minitile.runtime.errors import LaunchError
 
 FLOATS = ("f32", "bf16", "f16")
 INDICES = ("i32", "i64")
 VECTOR = 16  # bytes of a thread's access
-
-
-def refused(what: str, hint: str = "") -> LaunchArgumentError:
-    return LaunchArgumentError(what, caller_location(), hint)
 
 
 class Argument(NamedTuple):

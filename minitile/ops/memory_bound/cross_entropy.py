@@ -15,7 +15,6 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import f32
-from minitile.ops.memory_bound.arguments import refused
 from minitile.ops.memory_bound.long_rows import LongPlan, long_cross_entropy
 from minitile.ops.memory_bound.pieces import (
     LEAST,
@@ -28,6 +27,7 @@ from minitile.ops.memory_bound.pieces import (
     split,
 )
 from minitile.ops.memory_bound.rows import greatest_of_rows, indices_of, numbers_of, over_rows, rows_of
+from minitile.ops.operands import refused
 
 
 @for_users

@@ -11,8 +11,9 @@ from typing import Any
 import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
-from minitile.ops.memory_bound.arguments import refused, whole
+from minitile.ops.memory_bound.arguments import whole
 from minitile.ops.memory_bound.rows import rows_of
+from minitile.ops.operands import refused
 
 BLOCK = 4096  # elements
 THREADS = 256

@@ -16,17 +16,9 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
 from minitile.ir.types import f32
-from minitile.ops.memory_bound.arguments import (
-    INDICES,
-    VECTOR,
-    Tile,
-    argument,
-    order_of,
-    refused,
-    tile_for,
-    whole,
-)
+from minitile.ops.memory_bound.arguments import INDICES, VECTOR, Tile, argument, order_of, tile_for, whole
 from minitile.ops.memory_bound.launches import in_order
+from minitile.ops.operands import refused
 
 THREADS = 256
 VECTORS = 2  # that a thread gathers

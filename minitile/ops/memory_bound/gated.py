@@ -16,8 +16,9 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
-from minitile.ops.memory_bound.arguments import VECTOR, Argument, Tile, argument, refused, tile_for
+from minitile.ops.memory_bound.arguments import VECTOR, Argument, Tile, argument, tile_for
 from minitile.ops.memory_bound.launches import in_order
+from minitile.ops.operands import refused
 
 SWIGLU, GEGLU, GEGLU_TANH = "swiglu", "geglu", "geglu_tanh"
 LOG2_E = 1.4426950408889634

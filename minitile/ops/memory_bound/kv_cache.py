@@ -15,8 +15,9 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
-from minitile.ops.memory_bound.arguments import INDICES, VECTOR, Argument, Tile, argument, refused, tile_for
+from minitile.ops.memory_bound.arguments import INDICES, VECTOR, Argument, Tile, argument, tile_for
 from minitile.ops.memory_bound.launches import in_order
+from minitile.ops.operands import refused
 
 THREADS = 256
 VECTORS = 1  # of keys and of values that a thread moves

@@ -11,10 +11,10 @@ from typing import Any
 
 from minitile.driver.dispatch import for_users
 from minitile.ir.types import f32
-from minitile.ops.memory_bound.arguments import refused
 from minitile.ops.memory_bound.cross_entropy import cross_entropy, cross_entropy_gradient, demand_classes
 from minitile.ops.memory_bound.rows import Rows, indices_of, numbers_of, rows_of
 from minitile.ops.multiply import matmul
+from minitile.ops.operands import refused
 
 ELEMENTS = 1 << 27  # logits that are there at a time
 STEP = 128  # rows

@@ -18,12 +18,13 @@ from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType, f32
 from minitile.language.math import dtype_of_name
-from minitile.ops.memory_bound.arguments import VECTOR, refused
+from minitile.ops.memory_bound.arguments import VECTOR
 from minitile.ops.memory_bound.launches import in_order
 from minitile.ops.memory_bound.long_rows import BLOCK_SHARED, CLUSTERS, Part
 from minitile.ops.memory_bound.norms import MATRIX, ROW
 from minitile.ops.memory_bound.pieces import MOST_THREADS, row_sum, split
 from minitile.ops.memory_bound.rows import H200, Room, rows_of, vector_of
+from minitile.ops.operands import refused
 from minitile.runtime.arrays import describe
 
 PARTS = ("P", "N")

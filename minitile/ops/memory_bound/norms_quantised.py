@@ -15,8 +15,8 @@ from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import e4m3, f32
 from minitile.language.math import dtype_of_name
-from minitile.ops.memory_bound.arguments import refused
 from minitile.ops.memory_bound.rows import rows_of, vector_of
+from minitile.ops.operands import refused
 
 BLOCK = 128  # columns of a scale
 GREATEST = e4m3.largest

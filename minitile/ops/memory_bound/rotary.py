@@ -15,8 +15,9 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
-from minitile.ops.memory_bound.arguments import FLOATS, INDICES, VECTOR, Argument, argument, refused, tile_for
+from minitile.ops.memory_bound.arguments import FLOATS, INDICES, VECTOR, Argument, argument, tile_for
 from minitile.ops.memory_bound.launches import in_order
+from minitile.ops.operands import refused
 
 THREADS = 256
 VECTORS = 4  # that a thread loads, half of them of each side of the pairs

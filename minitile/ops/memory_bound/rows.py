@@ -16,19 +16,11 @@ import minitile.language as T
 from minitile.hardware import BLOCK_REGISTERS, BLOCK_THREADS, Target
 from minitile.ir.types import DType
 from minitile.ops.array_adapters import frame_of
-from minitile.ops.memory_bound.arguments import (
-    FLOATS,
-    INDICES,
-    VECTOR,
-    Argument,
-    argument,
-    described,
-    multiprocessors,
-    refused,
-)
+from minitile.ops.memory_bound.arguments import FLOATS, INDICES, VECTOR, Argument, argument, described, multiprocessors
 from minitile.ops.memory_bound.launches import in_order
 from minitile.ops.memory_bound.long_rows import LongPlan, long_plan
 from minitile.ops.memory_bound.persistent_norm import ROUNDS, PersistentPlan, persistent_plan
+from minitile.ops.operands import refused
 from minitile.target import target_at
 
 WARPS = 4  # of a block, where rows do not need more

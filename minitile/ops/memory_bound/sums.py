@@ -15,8 +15,9 @@ import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
 from minitile.ir.types import f32
-from minitile.ops.memory_bound.arguments import VECTOR, argument, multiprocessors, refused
+from minitile.ops.memory_bound.arguments import VECTOR, argument, multiprocessors
 from minitile.ops.memory_bound.launches import in_order, room_for
+from minitile.ops.operands import refused
 
 
 def strip_sums(X, bx, p, P, rows, columns, ahead):

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
-from minitile.ops.memory_bound.arguments import VECTOR, argument, refused
+from minitile.ops.memory_bound.arguments import VECTOR, argument
 from minitile.ops.memory_bound.launches import in_order
+from minitile.ops.operands import refused
 
 MOST_ROWS = 2048  # of a tile, or columns
 

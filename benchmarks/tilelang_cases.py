@@ -78,7 +78,6 @@ from tilelang_problems import (
     varlen_kernel,
 )
 
-GEMV = "gemv/example_gemv.py"
 SPLIT_K = "gemm_splitk/example_tilelang_gemm_splitk"
 MHA = "flash_attention/example_mha_fwd_bshd.py"
 MHA_TILES = {"block_M": 128, "block_N": 128, "num_stages": 1, "threads": 128}

@@ -53,7 +53,6 @@ BODY = f"""
   store %C[%row1, 0], %d1 {{dims = (0, 1)}}
   yield %c1, %d1, %x1
 """
-ENTRIES = 6
 
 
 def text(order: tuple[int, ...], stage: tuple[int, ...], body: str = BODY, bounds: str = "0, %n, 1") -> str:

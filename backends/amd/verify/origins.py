@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from minitile.backends.amd.verify.waitcnt_verification import (
@@ -36,7 +35,6 @@ from minitile.backends.amd.verify.waitcnt_verification import (
     graph_of_text,
 )
 
-Next = Callable[[int], frozenset[int]]
 Line = int  # of a text, from 1 on
 Source = tuple[str, str]  # line and column
 OWN = "LLVM: registers"  # a wait that LLVM has put in by itself

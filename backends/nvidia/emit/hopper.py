@@ -70,7 +70,7 @@ def mbarrier_arrive(w: Emitter, op: hopper.MbarrierArrive) -> None:
     w.order(f"{guard}mbarrier.arrive{scope}.shared::cluster.b64 _, [{there}{plus}{offset}];")
 
 
-def copies_wait(w: Emitter, op: hopper.CopiesWait) -> None:
+def cp_async_wait_all(w: Emitter, op: hopper.CpAsyncWaitAll) -> None:
     w.order("cp.async.wait_all;")
 
 
@@ -294,8 +294,8 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     hopper.TmaStore: tma_store,
     hopper.TmaReduce: tma_reduce,
     hopper.ClusterBarrier: cluster_barrier,
-    hopper.CopiesWait: copies_wait,
-    hopper.LooseCopy: cp_async,
+    hopper.CpAsyncWaitAll: cp_async_wait_all,
+    hopper.UngroupedCpAsync: cp_async,
     hopper.ClusterArrive: cluster_arrive,
     hopper.ClusterWait: cluster_wait,
     thread.MapRank: map_rank,

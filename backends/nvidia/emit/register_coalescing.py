@@ -52,7 +52,7 @@ _MEMORY: dict[type[Op], tuple[tuple[str, ...], tuple[str, ...]]] = {
     hopper.MbarrierInit: (("address",), ()),
     hopper.MbarrierArrive: (("address",), ("predicate", "rank")),
     hopper.MbarrierExpect: (("address",), ("predicate",)),
-    hopper.LooseCopy: (("dst", "src"), ("predicate",)),
+    hopper.UngroupedCpAsync: (("dst", "src"), ("predicate",)),
     hopper.MbarrierAnnounce: (("address",), ("predicate",)),
     hopper.MbarrierWait: (("address",), ("parity",)),
     cluster.AsyncStore: (("address", "barrier"), ("predicate", "value")),

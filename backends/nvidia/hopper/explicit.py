@@ -140,7 +140,7 @@ def barrier_arrive(low: Lowering, op: explicit.BarrierArrive) -> None:
     where, ring = _place(low, op)
     if op.copies:
         with low.b.because(by_program(op.loc)):
-            low.b.emit(hopper.CopiesWait())
+            low.b.emit(hopper.CpAsyncWaitAll())
     if op.bytes:
         low.b.emit(hopper.MbarrierExpect(where, ring, op.bytes))
     elif op.rank is None:
@@ -170,7 +170,7 @@ def element_copy(low: Lowering, op: explicit.ElementCopy) -> None:
         copied_run(low, op)
         return
     low.b.emit(
-        hopper.LooseCopy(
+        hopper.UngroupedCpAsync(
             dest.addresses.value,
             source.addresses.value,
             low.get(op.dst),

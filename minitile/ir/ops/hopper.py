@@ -78,15 +78,16 @@ class MbarrierArrive(Arrival, name="mbarrier_arrive", stage="thread"):
     cluster: bool = attr(False)
 
 
-class CopiesWait(Op, name="copies_wait", stage="thread", orders=True):
-    """Until the thread's copies by `loose_copy` have come."""
+class CpAsyncWaitAll(Op, name="cp_async_wait_all", stage="thread", orders=True):
+    """Until the thread's copies by `cp_async_ungrouped` have come."""
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
 
 
-class LooseCopy(Op, name="loose_copy", stage="thread"):
-    """As cp_async, of no group: in flight until the thread's next `copies_wait`, behind which it arrives at `ring`."""
+class UngroupedCpAsync(Op, name="cp_async_ungrouped", stage="thread"):
+    """As cp_async, of no group: in flight until the thread's next `cp_async_wait_all`, behind which it arrives at
+    `ring`."""
 
     dst: Value = operand()
     src: Value = operand()

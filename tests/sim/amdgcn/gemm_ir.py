@@ -7,7 +7,7 @@ next step's DMA is in flight while this one is multiplied.
 
 from __future__ import annotations
 
-VM0, LGKM0, BOTH = 0xF70, 0xC07F, 0x70
+VM0, BOTH = 0xF70, 0x70
 
 _HEADER = """
 declare i32 @llvm.amdgcn.workitem.id.x()

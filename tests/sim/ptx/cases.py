@@ -162,7 +162,6 @@ case(
 )
 
 # Carries: a 128-bit sum, difference and a multiply-add chain.
-MASK64 = (1 << 64) - 1
 case(
     "add.cc.u64 d, a, b;\naddc.u64 e, a, c;",
     U64,

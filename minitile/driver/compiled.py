@@ -239,6 +239,18 @@ class CompiledKernel:
         made = len(self._results.names)
         return None if named or (made and len(args) != len(names)) else args
 
+    def complete(self, *args: Any) -> list[Any]:
+        """All arguments of the launch, in its order, for those of a call: with defaults, and with results made anew."""
+        given, named = self._present(args, {})
+        every = self._every(given, named)
+        if every is not None:
+            return list(every)
+        found: list[Any] = []
+        compile_call(self.launch_info.args, self._results, lambda *every: found.extend(every))(
+            *self._ordered(given, named)
+        )
+        return found
+
     def _returned(self, every: Sequence[Any]) -> Any:
         by_name = {a.name: x for a, x in zip(self.launch_info.args, every, strict=True)}
         back = [by_name[n] for n in self._results.returned]

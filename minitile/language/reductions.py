@@ -25,7 +25,10 @@ from minitile.language.tiles import copy, regions, tile_scope
 from minitile.language.tracing.context import Trace
 
 SCOPES = ("block", "cluster")
-ALL_REDUCES = ("sum", "max", "min", "and", "or", "xor")
+ALL_REDUCES = ("sum", "max", "min", "bitand", "bitor", "bitxor")
+REDUCES = ("sum", "max", "min", "absmax", "abssum", "bitand", "bitor", "bitxor")
+_BITWISE = {"bitand": "and", "bitor": "or", "bitxor": "xor"}  # the IR's names, which are taken as well
+_NAMES = {kind: name for name, kind in _BITWISE.items()}
 
 
 @regions("buffer", "out")
@@ -35,9 +38,9 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool =
     Args:
         buffer: a whole fragment or shared buffer; any number, bitwise kinds integers only.
         out: a whole fragment or shared buffer of the shape without that dimension, or with 1 there.
-        reduce_type: "sum", "max", "min", "absmax", "abssum", "and", "or" or "xor". Sums of 16-bit floats are carried in
-            f32. Of a number and a NaN, "max", "min" and "absmax" take the number, on every target: they give NaN only
-            where all elements are NaN. Sums with a NaN are NaN.
+        reduce_type: "sum", "max", "min", "absmax", "abssum", "bitand", "bitor" or "bitxor" (also "and", "or", "xor").
+            Sums of 16-bit floats are carried in f32. Of a number and a NaN, "max", "min" and "absmax" take the number,
+            on every target: they give NaN only where all elements are NaN. Sums with a NaN are NaN.
         dim: which dimension; negative ones count from the end.
         clear: False combines the result with what `out` holds.
         scope: "block", or "cluster": every block of the cluster has a part of the dimension, and each gets the result,
@@ -45,7 +48,7 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool =
             here equally often.
 
     Raises:
-        LanguageError: parts of a buffer, a dimension or a scope that there is not, inside T.Parallel.
+        LanguageError: parts of a buffer, a kind, a dimension or a scope that there is not, inside T.Parallel.
         TypeMismatchError: a result of another shape, dtypes that are not cast silently, a bitwise reduction of floats.
         ResourceError: scope="cluster" in clusters of several blocks for a target that has none.
 
@@ -56,18 +59,31 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool =
         T.copy(row, V[bx * 32])
         ```
     """
-    what = f"T.reduce_{reduce_type}"
+    kind = _kind("T.reduce", reduce_type, REDUCES)
+    what = f"T.reduce_{_NAMES.get(kind, kind)}"
     trace = tile_scope(what)
     src, dst, d = _reduced(trace, what, buffer, out, dim)
     check_store_cast(src.memory.dtype, dst.memory.dtype, what)
-    if reduce_type in ("and", "or", "xor") and src.memory.dtype.is_float:
-        raise TypeMismatchError(f"{what} on {src.memory.dtype}", trace.loc, "bitwise reductions are for integers")
+    _check_bitwise(trace, what, kind, src.memory)
     if scope not in SCOPES:
         raise trace.error(f"{what} with scope={scope!r}", "a scope is one of: " + ", ".join(map(repr, SCOPES)))
     if scope == "cluster" and _ranks(trace) > 1:
-        _over_cluster(trace, src.memory, dst.memory, d, reduce_type, bool(clear))
+        _over_cluster(trace, src.memory, dst.memory, d, kind, bool(clear))
         return
-    trace.b.emit(tile.ReduceInto(src.memory.value, dst.memory.value, dim=d, kind=reduce_type, clear=bool(clear)))
+    trace.b.emit(tile.ReduceInto(src.memory.value, dst.memory.value, dim=d, kind=kind, clear=bool(clear)))
+
+
+def _kind(what: str, given: Any, known: tuple[str, ...]) -> str:
+    """The IR's name of a kind of reduction; raises LanguageError for what is none of those that are known."""
+    name = _NAMES.get(given, given) if isinstance(given, str) else None
+    if name not in known:
+        raise tile_scope(what).error(f"{what} by {given!r}", "it knows: " + ", ".join(map(repr, known)))
+    return _BITWISE.get(name, name)
+
+
+def _check_bitwise(trace: Trace, what: str, kind: str, memory: Memory) -> None:
+    if kind in _NAMES and memory.dtype.is_float:
+        raise TypeMismatchError(f"{what} on {memory.dtype}", trace.loc, "bitwise reductions are for integers")
 
 
 def _ranks(trace: Trace) -> int:
@@ -115,7 +131,7 @@ def all_reduce(buffer: Any, reduce_type: str, out: Any = None) -> None:
 
     Args:
         buffer: a whole fragment or shared buffer.
-        reduce_type: "sum", "max", "min", "and", "or" or "xor"; numbers and NaNs as T.reduce has them.
+        reduce_type: "sum", "max", "min", "bitand", "bitor" or "bitxor"; numbers and NaNs as T.reduce has them.
         out: a whole fragment or shared buffer of the same shape and dtype for the result; None: the buffer itself.
 
     Raises:
@@ -142,15 +158,13 @@ def all_reduce(buffer: Any, reduce_type: str, out: Any = None) -> None:
     for r in (src, dst):
         if r.memory.space not in ("fragment", "shared") or r.shape != r.memory.static_shape:
             raise trace.error(f"{what} on {r.describe()}", "give a whole fragment or shared buffer")
-    if reduce_type not in ALL_REDUCES:
-        raise trace.error(f"{what} by {reduce_type!r}", "it knows: " + ", ".join(map(repr, ALL_REDUCES)))
+    kind = _kind(what, reduce_type, ALL_REDUCES)
     if src.shape != dst.shape or src.memory.dtype is not dst.memory.dtype:
         message = f"{what} from {src.memory.describe()} to {dst.memory.describe()}"
         raise TypeMismatchError(message, trace.loc, "the result has the same shape and dtype")
-    if reduce_type in ("and", "or", "xor") and src.memory.dtype.is_float:
-        raise TypeMismatchError(f"{what} on {src.memory.dtype}", trace.loc, "bitwise reductions are for integers")
+    _check_bitwise(trace, what, kind, src.memory)
     if _ranks(trace) > 1:
-        _over_cluster(trace, src.memory, dst.memory, -1, reduce_type, True)
+        _over_cluster(trace, src.memory, dst.memory, -1, kind, True)
     elif out is not None:
         copy(src.memory, dst.memory)
 

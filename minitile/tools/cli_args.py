@@ -3,6 +3,7 @@
 f32[128,64]        a random array: standard normal, or small integers; bool: coin tosses
 f32[128,64]=0.5    one filled with a number
 i32=5              a number
+none               no tensor, where a kernel's parameter may be None
 bf16[256,96]@64,32/64      a tensor map of such an array, for PTX: boxes of 64 × 32, swizzled by 64 bytes
 bf16[2,256,64:64,128,1]@…  the same with strides, in elements
 
@@ -49,10 +50,10 @@ seed = whole(0, (1 << 63) - 1)
 
 
 def parse_arguments(texts: Sequence[str], seed: int = 0, maps: bool = False) -> list[Any]:
-    """The arrays and numbers, and where `maps` allows it the tensor maps, that `texts` stand for. Raises MinitileError
-    for what cannot be read."""
+    """The arrays and numbers that `texts` stand for; where `maps` allows it tensor maps, else None for an optional
+    tensor. Raises MinitileError for what cannot be read."""
     random = np.random.default_rng(seed)
-    return [_allocated(text, random, maps) for text in texts]
+    return [None if text == "none" and not maps else _allocated(text, random, maps) for text in texts]
 
 
 def parse_specs(texts: Sequence[str]) -> list[Spec]:

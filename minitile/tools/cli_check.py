@@ -18,8 +18,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from minitile.backends.base import Backend
 from minitile.backends.registry import DEFAULT, backend_of_text
 from minitile.driver.masked import copied, masked_accesses
@@ -105,22 +103,23 @@ def _text_case(args: argparse.Namespace, values: Sequence[Any]) -> Case:
 
 
 def _kernel_case(args: argparse.Namespace, values: Sequence[Any]) -> Case:
-    from minitile.tools.cli_kernels import check_count, compile_kernel, load_kernel
+    from minitile.tools.cli_kernels import check_count, compile_kernel, load_kernel, tensors_of
 
     kernel = load_kernel(args.file)
     check_count(kernel, len(values))
-    compiled = compile_kernel(kernel, [v for v in values if isinstance(v, np.ndarray)], args, DEFAULT.name)
+    compiled = compile_kernel(kernel, tensors_of(values), args, DEFAULT.name)
     info = compiled.launch_info
-    grid, _ = launch_of(info, values)
+    every = compiled.complete(*values)
+    grid, _ = launch_of(info, every)
     if 0 in grid:
         raise MinitileError("the grid is empty on these sizes: nothing runs")
     options = compiled.backend.launch_options(info)
 
     def arguments() -> Sequence[Any]:
-        return launch_of(info, copied(values))[1]
+        return launch_of(info, copied(every))[1]
 
     def masked() -> Sequence[Any]:
-        return masked_accesses(compiled, copied(values))
+        return masked_accesses(compiled, copied(every))
 
     return Case(compiled.backend, compiled.text, info.entry, grid, info.block, options, arguments, masked)
 

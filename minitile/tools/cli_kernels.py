@@ -18,7 +18,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +31,6 @@ from minitile.language.math import dtype_of_name
 from minitile.runtime import cuda
 from minitile.runtime.errors import LaunchError
 from minitile.tools import cli_args
-
-if TYPE_CHECKING:
-    from minitile.runtime.buffers import DeviceArray
 
 MAX_VALUE = 4096  # characters of a parameter's value that is read as Python
 STAGES = ("traced_ir", "tile_ir", "thread_ir")
@@ -104,12 +101,13 @@ def run_command(args: argparse.Namespace) -> int:
     if args.on == "gpu" or (args.on == "auto" and cuda.available()):
         return _run_on_gpu(kernel, values, args)
     start = time.perf_counter()
-    compiled = compile_kernel(kernel, [v for v in values if isinstance(v, np.ndarray)], args, DEFAULT.name)
+    compiled = compile_kernel(kernel, tensors_of(values), args, DEFAULT.name)
     middle = time.perf_counter()
-    before = [v.copy() for v in values]
-    report = compiled.simulate(*values, schedule=args.schedule, seed=args.seed, check=not args.no_check)
+    every = compiled.complete(*values)
+    before = [np.copy(v) for v in every]
+    report = compiled.simulate(*every, schedule=args.schedule, seed=args.seed, check=not args.no_check)
     end = time.perf_counter()
-    _summarise(kernel, before, values)
+    _summarise(compiled, before, every)
     executed = sum(report.instructions.values())
     print(f"compiled for {compiled.target} in {(middle - start) * 1e3:.0f} ms")
     print(f"simulated in {(end - middle) * 1e3:.0f} ms: {executed} warp instructions")
@@ -267,26 +265,35 @@ def _write(content: str | bytes, output: str | None) -> None:
 
 
 def check_count(kernel: Kernel, given: int) -> None:
-    """Raises MinitileError unless there is an argument for each parameter."""
-    names = [p.name for p in kernel.signature.runtime]
-    if given != len(names):
+    """Raises MinitileError unless there is an argument for each parameter that a call has to pass."""
+    every = kernel.signature.runtime
+    passed = [p for p in every if not p.made]
+    least = max((i for i, p in enumerate(passed, 1) if p.required), default=0)
+    if not least <= given <= len(passed) and given != len(every):
+        count = str(len(passed)) if least == len(passed) else f"{least} to {len(passed)}"
         raise MinitileError(
-            f"{kernel.__name__} takes {len(names)} arguments ({', '.join(names)}), and {given} are given",
-            hint="write an --arg for each, as in --arg 'f32[128,64]' --arg i32=5",
+            f"{kernel.__name__} takes {count} arguments ({', '.join(p.name for p in passed)}), and {given} are given",
+            hint="write an --arg for each, as in --arg 'f32[128,64]' --arg i32=5; none leaves an optional tensor out",
         )
+
+
+def tensors_of(values: Sequence[Any]) -> list[Any]:
+    """What a kernel is compiled for, of its arguments: the arrays, and None for a tensor that is left out."""
+    return [v for v in values if v is None or not isinstance(v, np.generic)]
 
 
 def _run_on_gpu(kernel: Kernel, values: list[Any], args: argparse.Namespace) -> int:
     from minitile.runtime.buffers import DeviceArray, time_launches
 
     try:
-        arrays = [DeviceArray(v) if isinstance(v, np.ndarray) else v for v in values]
         start = time.perf_counter()
-        compiled = compile_kernel(kernel, [a for a in arrays if isinstance(a, DeviceArray)], args)
+        compiled = compile_kernel(kernel, tensors_of(values), args)
+        every = compiled.complete(*values)
+        arrays = [DeviceArray(v) if isinstance(v, np.ndarray) else v for v in every]
         prepared = compiled.prepare(*arrays)
         middle = time.perf_counter()
         prepared(0)
-        _summarise(kernel, values, [_on_host(a) for a in arrays])
+        _summarise(compiled, every, [_on_host(a) for a in arrays])
         times = time_launches(prepared, args.rounds)
         device = cuda.device_info(0)
     except LaunchError as error:
@@ -296,17 +303,17 @@ def _run_on_gpu(kernel: Kernel, values: list[Any], args: argparse.Namespace) -> 
     return 0
 
 
-def _on_host(value: DeviceArray | np.generic) -> Any:
-    return value if isinstance(value, np.generic) else value.to_host()
+def _on_host(value: Any) -> Any:
+    return value.to_host() if hasattr(value, "to_host") else value
 
 
-def _summarise(kernel: Kernel, before: Sequence[Any], after: Sequence[Any]) -> None:
+def _summarise(compiled: CompiledKernel, before: Sequence[Any], after: Sequence[Any]) -> None:
     """A line for each argument: what it is, whether the kernel wrote it, what it holds now."""
-    for parameter, old, new in zip(kernel.signature.runtime, before, after, strict=True):
-        what = f"{parameter.name:<12} {new.dtype.name}"
+    for arg, old, new in zip(compiled.launch_info.args, before, after, strict=True):
         if not isinstance(new, np.ndarray):
-            print(f"{what} = {new}")
+            print(f"{arg.name:<12} {dtype_of_name(arg.dtype).numpy.name} = {new}")
             continue
+        what = f"{arg.name:<12} {new.dtype.name}"
         changed = "written" if old.tobytes() != new.tobytes() else "unchanged"
         print(f"{what}{list(new.shape)}  {changed}{_statistics(new)}")
 

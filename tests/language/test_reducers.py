@@ -196,3 +196,30 @@ def test_odd_index():
 
     with pytest.raises(mt.MinitileError, match="an index of the reducer 'acc'"):
         odd.compile(np.zeros(64, np.float32), target="sm_80")
+
+
+@mt.kernel
+def reduced(X: T.Tensor((7, 33), None), Y: T.Tensor((7,), None), kind="sum"):
+    with T.Kernel(1, threads=64):
+        x, y = T.alloc_fragment((7, 33), X.dtype), T.alloc_fragment((7,), X.dtype)
+        T.copy(X, x)
+        T.reduce(x, y, kind, dim=1)
+        T.all_reduce(y, kind if kind[:3] != "abs" else "max")
+        T.copy(y, Y)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+@pytest.mark.parametrize(("kind", "exact"), [("bitand", "and"), ("bitor", "or"), ("bitxor", "xor"), ("xor", "xor")])
+def test_kinds_have_the_names_of_the_functions(kind, exact, target):
+    """T.reduce(x, y, "bitand") is T.reduce_bitand, as in T.alloc_reducer; the IR's names are taken as well."""
+    x, y = INTEGERS[:7, :33].copy(), np.zeros(7, np.int32)
+    reduced.compile(x, y, target=target, kind=kind).simulate(x, y)
+    assert (y == getattr(np, f"bitwise_{exact}").reduce(x, axis=1)).all()
+
+
+def test_a_kind_that_there_is_not():
+    x = np.zeros((7, 33), np.float32)
+    with pytest.raises(mt.MinitileError, match=r"T\.reduce by 'mean'(?s:.)*'sum', 'max'"):
+        reduced.compile(x, x[:, 0].copy(), target="sm_80", kind="mean")
+    with pytest.raises(mt.MinitileError, match=r"T\.reduce_bitor on f32"):
+        reduced.compile(x, x[:, 0].copy(), target="sm_80", kind="bitor")

@@ -52,6 +52,21 @@ def make(dtype=T.float16):
 
 def needs_more(size):
     return scale
+
+
+def results():
+    @mt.kernel
+    def plus(A: T.Tensor(("N",), T.float32), B: T.Tensor(("N",), T.float32) | None = None, x: T.float32 = 2.0):
+        C = T.empty((A.shape[0],), T.float32)
+        with T.Kernel(T.ceildiv(A.shape[0], 64), threads=64) as bx:
+            for i in T.Parallel(64):
+                y = A[bx * 64 + i] + x
+                if B is not None:
+                    y = y * B[bx * 64 + i]
+                C[bx * 64 + i] = y
+        return C
+
+    return plus
 """
 
 
@@ -187,6 +202,32 @@ def test_run(kernels, capsys):
     assert factor.split() == ["factor", "float32", "=", "0.5"]
     assert rest[0].startswith("compiled for sm_80 in ")
     assert rest[-1] == "no findings"
+
+
+@pytest.mark.parametrize(
+    ("given", "names", "result"),
+    [
+        (["f32[70]=3"], ["A", "x", "C"], "5"),
+        (["f32[70]=3", "f32[70]=2"], ["A", "B", "x", "C"], "10"),
+        (["f32[70]=3", "none", "f32=0.5"], ["A", "x", "C"], "3.5"),
+    ],
+)
+def test_run_and_check_as_a_call_does(kernels, capsys, given, names, result):
+    """Optional tensors and scalars with defaults may be left out, and results are made."""
+    kernel, words = f"{kernels}:results", [word for each in given for word in ("--arg", each)]
+    assert main(["run", kernel, *words, "--on", "simulator"]) == 0
+    *lines, _, _, _ = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == names
+    assert lines[-1].split()[2:] == ["written", "least", f"{result},", "most", f"{result},", "mean", result]
+    assert main(["check", kernel, *words]) == 0
+    assert "plus: " in capsys.readouterr().err
+    assert main(["check", kernel, *words, "--masked"]) == 0
+    assert "58 elements outside of C not written" in capsys.readouterr().out
+
+
+def test_too_many_arguments(kernels, capsys):
+    assert main(["run", f"{kernels}:results", *["--arg", "f32[70]"] * 5]) == 1
+    assert "plus takes 1 to 3 arguments (A, B, x), and 5 are given" in capsys.readouterr().err
 
 
 def test_run_finds_a_race(kernels, capsys, monkeypatch):

@@ -56,6 +56,7 @@ from minitile.transforms.sync.sink_bulk_store_waits import sink_bulk_store_waits
 from minitile.transforms.sync.thread_barriers import thread_barriers
 from minitile.transforms.sync.warp_barriers import warp_barriers
 from minitile.transforms.tile.chunk_epilogue import chunk_epilogue
+from minitile.transforms.tile.combine_atomics import combine_atomics
 from minitile.transforms.tile.detect_multibuffers import detect_multibuffers
 from minitile.transforms.tile.enough_threads import enough_threads
 from minitile.transforms.tile.expand_reducers import expand_reducers
@@ -105,6 +106,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("sink_wgmma_waits", sink_wgmma_waits),
     ("unroll_rows", unroll_rows),
     ("hoist_loads", hoist_loads),
+    ("combine_atomics", combine_atomics),
     ("version_masks", version_masks),
     ("simplify", simplify),
     ("accumulator_init", accumulator_init),
@@ -156,6 +158,7 @@ OPTIONAL = frozenset(
         "simplify",
         "cdna4_half_tiles",
         "cdna4_interleave",
+        "combine_atomics",
         "cse",
         "dead_code",
         "hoist_loads",

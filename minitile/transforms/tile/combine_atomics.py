@@ -63,7 +63,7 @@ class _Combine:
                 b.emit(op)
 
     def lanes_apart(self, op: Op) -> int:
-        """How many lanes there are between two that add to one place, the same for all; LANES where that is not known."""
+        """How many lanes there are between two that add to one place, all alike; LANES where that is not known."""
         if not isinstance(op, tile.AtomicRmw) or not _adds(op) or not self.used.isdisjoint(op.results):
             return LANES
         period = math.lcm(*(self.period(i) for i in op.indices))

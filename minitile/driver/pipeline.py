@@ -37,6 +37,7 @@ from minitile.transforms.manager import After, Pass, PassContext, run_passes
 from minitile.transforms.pipeline.accumulator_init import accumulator_init
 from minitile.transforms.pipeline.cdna4_interleave import cdna4_half_tiles, cdna4_interleave
 from minitile.transforms.pipeline.check_schedule import check_schedule
+from minitile.transforms.pipeline.double_buffer import double_buffer
 from minitile.transforms.pipeline.lower_manual_wgmma import lower_manual_wgmma
 from minitile.transforms.pipeline.pdl_prefetch import pdl_prefetch
 from minitile.transforms.pipeline.prefetch_fragments import prefetch_fragments
@@ -105,6 +106,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("lower_manual_wgmma", lower_manual_wgmma),
     ("sink_wgmma_waits", sink_wgmma_waits),
     ("unroll_rows", unroll_rows),
+    ("double_buffer", double_buffer),
     ("hoist_loads", hoist_loads),
     ("combine_atomics", combine_atomics),
     ("version_masks", version_masks),
@@ -161,6 +163,7 @@ OPTIONAL = frozenset(
         "combine_atomics",
         "cse",
         "dead_code",
+        "double_buffer",
         "hoist_loads",
         "accumulator_init",
         "lower_manual_wgmma",

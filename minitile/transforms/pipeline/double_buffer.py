@@ -12,8 +12,8 @@ With one version a turn is: all have read, write, all have written, multiply, wa
 written while the tensor cores have this one's, all meet once a turn, and a load has a whole turn to arrive.
 `hoist_loads` alone takes the load a turn ahead; it has what this pass leaves. For programs of minitile.tilelang
 (`wishes`), in loops whose products are asynchronous (wgmma): of what such a loop gathers (no instruction copies it) at
-most GATHERED registers, where nothing else is done with it, the loop writes nothing else to what products read and waits for these in the same
-turn, and a second version fits.
+most GATHERED registers, where nothing else is done with it, the loop writes nothing else to what products read and
+waits for these in the same turn, and a second version fits.
 """
 
 from __future__ import annotations

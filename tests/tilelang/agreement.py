@@ -28,6 +28,7 @@ SMALL: dict[str, list[str]] = {
     "attention_sink/example_gqa_sink_bwd_bhsd.py": ["main(1, 64, 64, 64, 32)"],
     "attention_sink/example_gqa_sink_bwd_varlen.py": ["main(1, 2, 128, 128, 64, 2)"],
     "attention_sink/example_gqa_sink_fwd_varlen.py": ["main(1, 2, 128, 128, 64, 2)"],
+    "attention_sink/example_mha_sink_bwd_bhsd.py": ["main(1, 64, 64, 64)"],
     "attention_sink/example_mha_sink_fwd_bhsd.py": ["main(1, 1, 128, 128, 64)"],
     "block_causal_attention/block_causal_attention.py": ["_run_fixed_case(1, 128, 1, 64, 16)"],
     "block_causal_attention/block_causal_attention_varlen.py": ["_run_varlen_case([128], 1, 64, 16)"],

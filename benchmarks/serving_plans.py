@@ -26,6 +26,7 @@ from typing import Any
 from fit_matmul import plan_of
 from matmul import SHARED, Case
 from matmul_plans import Times, read, write
+from serving import LAYERS, ROTATED
 
 from minitile.ops.choice import candidates
 from minitile.ops.gemv import by_threads
@@ -34,25 +35,12 @@ from minitile.ops.model import estimate
 from minitile.ops.plan import Plan, Problem
 from minitile.ops.thin import thin_plans
 
-LAYERS = (
-    (6144, 4096),
-    (4096, 4096),
-    (28672, 4096),
-    (4096, 14336),
-    (10240, 8192),
-    (8192, 28672),
-    (24576, 1536),
-    (32768, 512),
-    (128256, 4096),
-    (4099, 4097),
-)
 ROW_COUNTS = (200, 96, 1, 160, 64, 256, 8, 128, 48, 512, 32, 16)  # the ones that are worth most come first
 WIDTHS = (64, 128, 192, 256, 384, 512, 640, 768, 1024, 1280)  # of hidden layers, times 8, for random ones
 BEST = 3  # plans that are tried with B ahead
 VECTORS = ((4, 512, 128), (8, 256, 128), (8, 512, 128), (2, 1024, 128), (4, 256, 64))  # rows, columns, threads
 KNOWN, MOST = 8, 56  # plans of a problem: those that the model liked so far, and all
 ROUNDS = 5
-ROTATED = 256 << 20  # bytes of weights
 BOUND = 0.01  # relative, of a result against torch's
 AHEAD = 48  # problems whose kernels are compiled before they are timed
 
@@ -165,8 +153,8 @@ def measure(case: Case, found: Sequence[Plan]) -> dict[str, float | str]:
 
 def told(case: Case, times: dict[str, float]) -> str:
     """The best plan in a line."""
-    best = min((us, plan) for plan, us in times.items() if plan != "cublas")
-    return f"{case}: {times['cublas'] / best[0]:.3f} of cuBLAS, {best[0]:.1f} µs, {best[1]}"
+    us, plan = min(((us, plan) for plan, us in times.items() if plan != "cublas"), default=(math.nan, "no plan"))
+    return f"{case}: {times['cublas'] / us:.3f} of cuBLAS, {us:.1f} µs, {plan}"
 
 
 def collect(

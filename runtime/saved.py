@@ -32,7 +32,8 @@ _PARTS = ("ptx", "cubin", "hsaco")
 @dataclass(frozen=True)
 class Saved:
     """A compiled kernel without its compiler. device: "cuda" or "rocm"; arch: what the code is for (sm_90a, gfx942);
-    images: the code by kind, "ptx" and "cubin", or "hsaco"; jit: how the driver compiles PTX; name: the kernel's."""
+    images: the code by kind, "ptx" and "cubin", or "hsaco"; jit: how the driver compiles PTX; name: the kernel's;
+    defaults: numbers for scalars that a call leaves out."""
 
     name: str
     device: str
@@ -40,11 +41,12 @@ class Saved:
     launch: LaunchInfo
     images: Mapping[str, bytes]
     jit: cuda.JitOptions = field(default_factory=cuda.JitOptions)
+    defaults: Mapping[str, int | float] = field(default_factory=dict)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Raises OSError where the file cannot be written."""
         about = {"format": _FORMAT, "name": self.name, "device": self.device, "arch": self.arch}
-        about |= {"jit": asdict(self.jit), "launch": self.launch.to_json()}
+        about |= {"jit": asdict(self.jit), "launch": self.launch.to_json(), "defaults": dict(self.defaults)}
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr(_DESCRIPTION, json.dumps(about, indent=1) + "\n")
             for kind, image in self.images.items():
@@ -65,7 +67,8 @@ class Saved:
                 names = {*archive.namelist()}
                 images = {kind: _part(archive, f"kernel.{kind}") for kind in _PARTS if f"kernel.{kind}" in names}
             launch, jit = LaunchInfo.from_json(about["launch"]), cuda.JitOptions(**about["jit"])
-            saved = Saved(about["name"], about["device"], about["arch"], launch, images, jit)
+            defaults = dict(about.get("defaults", {}))
+            saved = Saved(about["name"], about["device"], about["arch"], launch, images, jit, defaults)
         except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError) as error:
             raise ArgumentError(
                 f"{shown} is no saved kernel: {type(error).__name__}: {error}", "k.save(path) makes one"
@@ -115,8 +118,9 @@ def _part(archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 class LoadedKernel:
-    """A kernel from a file. Call it on GPU arrays: all run-time arguments of its signature, and behind them the tensors
-    that a call of the compiler's kernel would make itself (`T.empty`), by position or name.
+    """A kernel from a file. Call it on GPU arrays: the run-time arguments of its signature, and behind them the tensors
+    that a call of the compiler's kernel would make itself (`T.empty`), by position or name. Scalars with a default may
+    be left out.
 
     Attributes:
         launch_info: grid, block, shared bytes, argument layout: plain data
@@ -157,12 +161,13 @@ class LoadedKernel:
         return [a.name for a in self.launch_info.args]
 
     def _ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        if not named:
-            return args
         rest = self._names[len(args) :]
-        if {*rest} != {*named}:
-            raise ArgumentError(f"{self.__name__} takes {', '.join(self._names)}; by name {', '.join(named)} are given")
-        return (*args, *(named[n] for n in rest))
+        given = {**{n: x for n, x in self.saved.defaults.items() if n in rest}, **named}
+        if {*rest} == {*given}:
+            return (*args, *(given[n] for n in rest))
+        if not named:
+            return args  # the launcher says how many there are
+        raise ArgumentError(f"{self.__name__} takes {', '.join(self._names)}; by name {', '.join(named)} are given")
 
 
 def load(path: str | os.PathLike[str]) -> LoadedKernel:

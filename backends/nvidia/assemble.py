@@ -4,14 +4,15 @@
 `ptxas -v`: registers, spills, stack, shared memory. What ptxas rejects becomes an `AssembleError` that names the PTX
 line and, through the `.loc` before it, the user's own line. `remarks` judges what it accepts but warns of:
 
-    wgmmas serialised, setmaxnreg ignored (C7504, C7508–C7519)   an AssembleError with ptxas' words and the user's line
-    spills                                                       a remark; an AssembleError where `strict`
+    wgmmas serialised, setmaxnreg ignored (C7504, C7508–C7518)   an AssembleError with ptxas' words and the user's line
+    a fence of ptxas' own before a wgmma (C7519), spills         a remark; an AssembleError where `strict`
     either, where only an assembler of relocatable code is there a remark that says so
     relocatable code of one block where two have room            assembled again (more_blocks.py)
 
 A serialised wgmma is an error, since it costs most of the tensor cores' speed and points at a fault in how the PTX is
-written; some spilled bytes may not matter, and their user can see them and choose. MINITILE_STRICT=1 makes everything
-an error, for tests and benchmarks; MINITILE_STRICT=0 makes everything a remark.
+written; some spilled bytes may not matter, and their user can see them and choose. A fence more costs next to nothing:
+ptxas adds one where it finds that registers of two operands hold the same. MINITILE_STRICT=1 makes everything an error,
+for tests and benchmarks; MINITILE_STRICT=0 makes everything a remark.
 
 Sources: the PTX ISA 8.3, 11.5 (`.loc`, `.file`); the form of the log was read from nvJitLink 13.0 and 13.5 and ptxas
 12.9 and 13.5, that of the driver's JIT is similar and may lack spills.
@@ -176,7 +177,8 @@ def _warnings(log: str) -> tuple[str, ...]:
 # What it says -------------------------------------------------------------------------------------------------------
 
 _NOTE = re.compile(r"\((C75\d\d)\)\s*(.*)")
-_GRAVE = {"C7504", *(f"C75{n:02}" for n in range(8, 20))}  # setmaxnreg ignored; wgmma serialised
+_GRAVE = {"C7504", *(f"C75{n:02}" for n in range(8, 19))}  # setmaxnreg ignored; wgmma serialised
+_SLIGHT = {"C7519"}  # ptxas added a fence
 
 
 def strictness() -> int:
@@ -188,17 +190,17 @@ def remarks(done: Assembled, ptx: str, strict: int | None = None) -> tuple[str, 
     """What the user should know of how their kernel was assembled. Raises AssembleError for what is grave; see this
     module's text. `strict`: see `strictness`, which is the default."""
     strict = strictness() if strict is None else strict
-    grave = [found for line in done.warnings if (found := _NOTE.search(line)) and found[1] in _GRAVE]
+    notes = [found for line in done.warnings if (found := _NOTE.search(line)) and found[1] in _GRAVE | _SLIGHT]
     spilled = done.spill_stores + done.spill_loads
     if not done.honoured:
-        lost = [f"({code}) {words}" for code, words in (found.groups() for found in grave)]
+        lost = [f"({code}) {words}" for code, words in (found.groups() for found in notes) if code in _GRAVE]
         lost += [f"{spilled} bytes per thread are spilled"] if spilled else []
         advice = f"On a GPU its driver compiles this kernel better, when it is launched; for a cubin, {PTXAS_HINT}"
         return (f"{done.assembler} assembles relocatable code: {'; '.join(lost)}. {advice}",) if lost else ()
     said = []
-    for code, words in (found.groups() for found in grave):
+    for code, words in (found.groups() for found in notes):
         line = _line_of(ptx, words)
-        if strict >= 1:
+        if strict >= (1 if code in _GRAVE else 2):
             raise AssembleError(
                 f"{done.assembler} for {done.arch}: ({code}) {words}",
                 done.log,

@@ -38,7 +38,7 @@ from minitile.hardware import BLOCK_THREADS
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, thread, tile
-from minitile.ir.types import DType, ScalarType, Type, dtype_of
+from minitile.ir.types import DType, ScalarType, Type, dtype_of, limits
 
 __all__ = [
     "HIGHEST",
@@ -716,10 +716,8 @@ def _type_bounds(d: DType) -> Bounds:
     """What the type alone says; nothing for i32 and i64, whose limits decide nothing."""
     if d.kind == "bool":
         return between(0, 1)
-    if d.kind == "uint":
-        return between(0, (1 << d.bits) - 1)
-    if d.kind == "int" and d.bits < 32:
-        return between(-(1 << (d.bits - 1)), (1 << (d.bits - 1)) - 1)
+    if d.kind == "uint" or (d.kind == "int" and d.bits < 32):
+        return between(*limits(d))
     return Bounds()
 
 

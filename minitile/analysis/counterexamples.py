@@ -181,6 +181,4 @@ class Example:
 def _fits(number: int, v: Value) -> bool:
     """Whether it is a number of the value's type; i32 and i64 are taken to be as large as needed."""
     d = v.dtype
-    if d.kind == "uint":
-        return 0 <= number < 1 << d.bits
-    return d.kind != "int" or d.bits >= 32 or -(1 << (d.bits - 1)) <= number < 1 << (d.bits - 1)
+    return not d.is_int or (d.signed and d.bits >= 32) or number in d.integers

@@ -15,7 +15,7 @@ import struct
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
 from opcode import EXTENDED_ARG, opmap
 from types import CodeType, FunctionType, ModuleType
@@ -142,9 +142,35 @@ def exact(value: Any) -> Any:
         return kind, struct.pack("d", value)
     if kind is complex:
         return kind, struct.pack("dd", value.real, value.imag)
-    if kind in (tuple, frozenset):
-        return kind, kind(map(exact, value))
+    if isinstance(value, tuple):
+        return kind, tuple(map(exact, value))
+    if isinstance(value, frozenset):
+        return kind, frozenset(map(exact, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        held = [getattr(value, f.name) for f in fields(value)]
+        return kind, value, tuple(exact(x) for x in held if hashable(x))
     return kind, value
+
+
+def hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def current_key(value: Any) -> Any:
+    """An argument of a function that makes kernels, as a key: hashable, and equal for what is and holds the same now.
+    Values of classes with an equality of their own are compared by it; the key keeps other objects, so that no later
+    one is taken for them."""
+    kind = type(value)
+    if isinstance(value, list | tuple):
+        return kind, tuple(map(current_key, value))
+    if isinstance(value, dict):
+        return kind, tuple((current_key(k), current_key(x)) for k, x in value.items())
+    own_equality = any("__eq__" in vars(base) for base in kind.__mro__ if base is not object)
+    return exact(value) if own_equality and hashable(value) else _snapshot(value)
 
 
 def _foreign(module: str) -> bool:

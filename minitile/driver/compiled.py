@@ -23,6 +23,7 @@ from minitile.ir.core import Kernel as IRKernel
 from minitile.ir.diagnostics import InternalError, LaunchArgumentError, Location, MinitileError
 from minitile.ir.types import Dim, DType, TensorType
 from minitile.language.results import Results
+from minitile.language.scalars import python_number
 from minitile.language.tracing.trace import TraceInput, trace_kernel
 from minitile.runtime.errors import LaunchError
 from minitile.runtime.launch_info import ScalarArg, TensorArg
@@ -30,6 +31,7 @@ from minitile.runtime.launch_info import ScalarArg, TensorArg
 if TYPE_CHECKING:
     from minitile.driver.jit import Kernel
     from minitile.driver.pipeline import Result
+    from minitile.proof import Answer
     from minitile.runtime.launcher_base import Prepared
     from minitile.runtime.saved import Saved
     from minitile.runtime.sim import Report
@@ -288,6 +290,24 @@ class CompiledKernel:
         report.results = () if results is None else (results,) if self._results.one else results
         return report
 
+    @for_users
+    def certificate(self, *, seconds: float = 60.0, examples: float = 20.0) -> Answer:
+        """Proves of the PTX that no schedule and no trip count of its loops has a race in shared memory, a missing wait
+        or proxy fence, or a deadlock; what is assumed is in docs/proof.md. The answer's `verdict` is "proved" (it is
+        true then, and `certificate` is data for JSON), "fault" (a rule is broken on the run `steps`; `sizes` are some
+        on which the simulator shows it, if such were found), or "refused" (not known; `line`, `reason`).
+
+        Args:
+            seconds: of the proof, at most.
+            examples: seconds to look for sizes that show a fault; 0: none are looked for.
+
+        Raises:
+            MinitileError: code for AMD.
+        """
+        from minitile.tools.proving import certificate
+
+        return certificate(self, seconds=seconds, examples=examples)
+
     @property
     @for_users
     def assembled(self) -> Any:
@@ -315,7 +335,8 @@ class CompiledKernel:
             if isinstance(n, str) and size != ("dim", n)
         ]
         info = replace(info, facts=(*info.facts, *sizes))  # which a call of this kernel computes, and others pass
-        return self.executable.program.saved(self.case.kernel.__name__, info)
+        saved = self.executable.program.saved(self.case.kernel.__name__, info)
+        return replace(saved, defaults={n: python_number(x) for n, x in self._defaults.items()})
 
     @for_users
     def save(self, path: str | os.PathLike[str]) -> None:

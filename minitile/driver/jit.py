@@ -23,7 +23,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, overload
 
 from minitile.driver.call_facts import CallFacts, stride_names
-from minitile.driver.capture import Captures, captures, exact
+from minitile.driver.capture import Captures, captures, exact, hashable
 from minitile.driver.compiled import Case, CompiledKernel, Constants
 from minitile.driver.described import described_case
 from minitile.driver.dispatch import Dispatcher, Executable, caller_location, for_users, raise_for_caller, shorten
@@ -550,12 +550,9 @@ class Kernel:
                     "compile-time parameter, having no annotation",
                     f'annotate it: {name}: T.Tensor(("M", "N"), T.float32)',
                 )
-            try:
-                hash(value)
-            except TypeError:
+            if not hashable(value):
                 hint = f"'{name}' has no T.Tensor or dtype annotation, so it is compile-time: pass something hashable"
-                what = f"cannot tell specialisations apart by {name}={shown(value)}"
-                raise self._refused(what, hint) from None
+                raise self._refused(f"cannot tell specialisations apart by {name}={shown(value)}", hint)
         return constants
 
     def _refused(self, what: str, hint: str = "") -> LaunchArgumentError:

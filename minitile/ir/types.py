@@ -20,6 +20,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -75,6 +76,16 @@ class DType:
         return (self.bits + 7) // 8
 
     @property
+    def integers(self) -> range:
+        """The numbers that an integer dtype holds. (Ask for plain ints: of others `in` tries all.)"""
+        return range(-(1 << self.bits - 1), 1 << self.bits - 1) if self.kind == "int" else range(1 << self.bits)
+
+    @property
+    def largest(self) -> float:
+        """The largest finite number of a float dtype."""
+        return _LARGEST[self.name]
+
+    @property
     def numpy(self) -> np.dtype[np.generic]:
         """The NumPy dtype of the same bytes (ml_dtypes for bf16, fp8 and, one a byte, what is narrower)."""
         if self.name in _ML_NAMES:
@@ -95,6 +106,22 @@ class DType:
         return DType.cast_hook(self, value)
 
 
+@cache
+def limits(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest number of an integer dtype."""
+    return dtype.integers[0], dtype.integers[-1]
+
+
+_LARGEST = {  # IEEE 754; bf16 has f32's exponent; fp8 as in OCP 8-bit Floating Point Specification, table 1
+    "f64": (2 - 2.0**-52) * 2.0**1023,
+    "f32": (2 - 2.0**-23) * 2.0**127,
+    "f16": 65504.0,
+    "bf16": (2 - 2.0**-7) * 2.0**127,
+    "e4m3": 448.0,
+    "e5m2": 57344.0,
+    "e4m3fnuz": 240.0,
+    "e5m2fnuz": 57344.0,
+}
 _ML_NAMES = {
     "bf16": "bfloat16",
     "e4m3": "float8_e4m3fn",

@@ -568,24 +568,8 @@ def min_value(dtype: Any) -> Scalar:
     return scalars.convert(_limits(dtype_of_name(dtype))[0], dtype_of_name(dtype))
 
 
-_FLOAT_MAX = {  # IEEE 754; bf16 has f32's exponent; fp8 as in OCP 8-bit Floating Point Specification, table 1
-    "f64": (2 - 2.0**-52) * 2.0**1023,
-    "f32": (2 - 2.0**-23) * 2.0**127,
-    "f16": 65504.0,
-    "bf16": (2 - 2.0**-7) * 2.0**127,
-    "e4m3": 448.0,
-    "e5m2": 57344.0,
-    "e4m3fnuz": 240.0,
-    "e5m2fnuz": 57344.0,
-}
-
-
 def _limits(d: DType) -> tuple[float, float]:
-    if d.is_float:
-        return -_FLOAT_MAX[d.name], _FLOAT_MAX[d.name]
-    if d.kind == "int":
-        return -(1 << d.bits - 1), (1 << d.bits - 1) - 1
-    return 0, (1 << d.bits) - 1
+    return (-d.largest, d.largest) if d.is_float else (d.integers[0], d.integers[-1])
 
 
 def if_then_else(condition: Any, a: S, b: S) -> S:

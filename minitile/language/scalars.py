@@ -85,9 +85,9 @@ def literal(number: Any, dtype: DType) -> Value:
         raise TypeMismatchError(
             f"the literal {number!r} is no {dtype}", hint="cast it, or give the other side a float dtype"
         )
-    low, high = (-(1 << dtype.bits - 1), 1 << dtype.bits - 1) if dtype.kind == "int" else (0, 1 << dtype.bits)
-    if not low <= number < high:
-        raise TypeMismatchError(f"{number} does not fit {dtype} ({low} … {high - 1})", hint="cast to a wider dtype")
+    held = dtype.integers
+    if int(number) not in held:
+        raise TypeMismatchError(f"{number} does not fit {dtype} ({held[0]} … {held[-1]})", hint="cast to a wider dtype")
     return current().b.constant(int(number), dtype)
 
 

@@ -75,10 +75,7 @@ class RunMask:
         """Whether it holds of any element of each run."""
         width = len(self.registers[0])
         places = (0, width - 1) if self.sides <= 1 else range(0, width, self.alike)
-        found = [low.pick(self.value, [run[n] for run in self.registers]) for n in places]
-        for other in found[1:]:
-            found[0] = low.b.value(arith.Or(found[0], other))
-        return found[0]
+        return any_of(low, [low.pick(self.value, [run[n] for run in self.registers]) for n in places])
 
 
 def cut_guards(
@@ -132,8 +129,21 @@ def short(low: Lowering, limit: Value) -> Value:
 
 
 def any_of(low: Lowering, conditions: Sequence[Value]) -> Value:
-    """Whether any of these single ones holds."""
-    return reduce(lambda a, b: low.b.value(arith.Or(a, b)), conditions)
+    """Whether any of these holds: of registers, of each."""
+    return _tree(low, arith.Or, conditions)
+
+
+def all_of(low: Lowering, conditions: Sequence[Value]) -> Value:
+    """Whether all of these hold."""
+    return _tree(low, arith.And, conditions)
+
+
+def _tree(low: Lowering, kind: type[arith.Binary], values: Sequence[Value]) -> Value:
+    """All values in one, by halves: of thousands no chain comes about that passes would descend value by value."""
+    if len(values) == 1:
+        return values[0]
+    half = (len(values) + 1) // 2
+    return low.b.value(kind(_tree(low, kind, values[:half]), _tree(low, kind, values[half:])))
 
 
 def _registers(low: Lowering, guards: Guards, count: int) -> Value | None:
@@ -172,7 +182,7 @@ def in_turn(
     assert ends is not None
     count = len(ends.at)
     flags = [b.select(low.pick(cut.runs, (n,)), b.constant(1 << n), b.constant(0)) for n in range(count)]
-    left = reduce(lambda x, y: b.value(arith.Or(x, y)), flags)
+    left = any_of(low, flags)  # bits
     before, body = Block(), Block()
     passed = [before.add_arg(v.type, v.name) for v in (left, *carried)]
     with b.inside(before):

@@ -44,7 +44,7 @@ def neutral(kind: str, dtype: DType) -> bool | int | float:
         return True
     if dtype.is_float:
         return -math.inf if kind == "max" else math.inf
-    low, high = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.signed else (0, (1 << dtype.bits) - 1)
+    low, high = dtype.integers[0], dtype.integers[-1]
     return {"max": low, "min": high, "and": -1 if dtype.signed else high}[kind]
 
 
@@ -369,7 +369,7 @@ def _ordered(low: Lowering, value: Value, kind: str) -> Value:
     if not value.dtype.is_float:
         return value
     b, bits = low.b, DTYPES[f"i{value.dtype.bits}"]
-    most = (1 << bits.bits - 1) - 1
+    most = bits.integers[-1]
     raw = b.value(arith.Reinterpret(value, bits))
     sign = b.value(arith.Shr(raw, b.constant(bits.bits - 1, bits)))
     key = b.value(arith.Xor(raw, b.value(arith.And(sign, b.constant(most, bits)))))

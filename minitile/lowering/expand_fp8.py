@@ -28,7 +28,6 @@ from minitile.ir.types import DType, e4m3, e4m3fnuz, e5m2, e5m2fnuz, f16, f32, i
 class _Format:
     mantissa: int  # bits
     bias: int
-    greatest: float
     nan: int = 0x7F  # with either sign, but 0x80 has one only
 
     @property
@@ -37,10 +36,10 @@ class _Format:
 
 
 _FORMATS = {
-    e4m3: _Format(3, 7, 448.0),
-    e5m2: _Format(2, 15, 57344.0),
-    e4m3fnuz: _Format(3, 8, 240.0, 0x80),
-    e5m2fnuz: _Format(2, 16, 57344.0, 0x80),
+    e4m3: _Format(3, 7),
+    e5m2: _Format(2, 15),
+    e4m3fnuz: _Format(3, 8, 0x80),
+    e5m2fnuz: _Format(2, 16, 0x80),
 }
 FP8 = tuple(_FORMATS)
 
@@ -86,7 +85,7 @@ def encode(b: Builder, x: Value, to: DType) -> Value:
     """f32 to fp8."""
     t, form = _Bits(b), _FORMATS[to]
     low = 23 - form.mantissa
-    size = t.op(arith.Min, t.emit(arith.Abs(x)), form.greatest)
+    size = t.op(arith.Min, t.emit(arith.Abs(x)), to.largest)
     bits = t.view(size, i32)
     # Normal: half of the last place, less one, plus the last place's own bit rounds ties to even.
     last = t.op(arith.And, t.op(arith.Shr, bits, low), 1)

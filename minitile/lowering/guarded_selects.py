@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from minitile.ir.core import Block, Value
 from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.ops.views import RotatedIota
-from minitile.ir.types import TileType, bool_, i32, i64
+from minitile.ir.types import TileType, i32, i64
 from minitile.layout import Layout
 from minitile.lowering.context import Lowering, layout_of
-from minitile.lowering.cut_runs import short
+from minitile.lowering.cut_runs import FAR, all_of, short
 from minitile.lowering.rotated import MOST_SHIFT, rotated_iota
 
 LEAST_GUARDED = 8  # registers that a mask is tested for as a whole
@@ -60,24 +60,17 @@ def _inside(low: Lowering, op: arith.Select) -> tuple[Value, ...] | None:
     b, claims = low.b, _claims(low, op.condition, layout_of(op.result))
     if not claims:
         return None
-    inside = b.constant(True, bool_)
-    for claim in claims:
+
+    def holds(claim: _Claim) -> Value:
         least = b.constant(-min(claim.offsets), claim.base.dtype)
-        inside = b.and_(inside, b.value(arith.Cmp(claim.base, least, "ge")))
+        return b.value(arith.Cmp(claim.base, least, "ge"))
 
-    def mask() -> Value:
-        each = [
-            b.value(
-                arith.Cmp(b.emit(thread.Offsets(short(low, claim.base), claim.offsets)).result, b.constant(0), "ge")
-            )
-            for claim in claims
-        ]
-        found = each[0]
-        for other in each[1:]:
-            found = b.value(arith.And(found, other))
-        return found
+    def mask_of(claim: _Claim) -> Value:
+        numbers = b.emit(thread.Offsets(short(low, claim.base), claim.offsets)).result
+        return b.value(arith.Cmp(numbers, b.constant(0), "ge"))
 
-    return _guarded(low, op, inside, mask)
+    inside = all_of(low, [holds(claim) for claim in claims])
+    return _guarded(low, op, inside, lambda: all_of(low, [mask_of(claim) for claim in claims]))
 
 
 def _claims(low: Lowering, mask: Value, layout: Layout) -> list[_Claim]:
@@ -99,6 +92,8 @@ def _claims(low: Lowering, mask: Value, layout: Layout) -> list[_Claim]:
         if len(along) > 1 or not own or any(isinstance(atom.type, TileType) for atom in rest.atoms()):
             return []
         ((d, step),) = own
+        if abs(step) * mask.shape[d] >= FAR:
+            return []  # sums with the elements' own parts would not hold in 32 bits
         dtype = i32 if all(_is_small(low, atom) for atom in rest.atoms()) else i64
         base, mine = low.emit(rest, dtype), low.thread_coord(layout, d)
         if mine is None and rest.is_constant:

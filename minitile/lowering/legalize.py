@@ -142,10 +142,9 @@ def compare_bools(self: Legalizer, op: arith.Cmp) -> Value:
 
 def clamped(self: Legalizer, a: Value, to: DType) -> Value:
     """Into the range of a narrower integer."""
-    low, high = (-(1 << (to.bits - 1)), (1 << (to.bits - 1)) - 1) if to.kind == "int" else (0, (1 << to.bits) - 1)
     if to.kind == "int":
-        a = self.make(arith.Max(a, self.const(low, a)))
-    return self.make(arith.Min(a, self.const(high, a)))
+        a = self.make(arith.Max(a, self.const(to.integers[0], a)))
+    return self.make(arith.Min(a, self.const(to.integers[-1], a)))
 
 
 # Integer division ----------------------------------------------------------------------------------------------------

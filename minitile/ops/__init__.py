@@ -27,9 +27,15 @@ if TYPE_CHECKING:
     from minitile.ops.memory_bound.transpose import transpose
     from minitile.ops.multiply import matmul, plan_for
     from minitile.ops.plan import Plan
+    from minitile.ops.quantised.calls import matmul_fp8, matmul_quantised
+    from minitile.ops.quantised.pack import QuantisedWeights, pack_weights, quantise_weights
+    from minitile.ops.quantised.plans import Fp8Plan, QuantisedPlan
 
 _HOME = {
+    "Fp8Plan": "minitile.ops.quantised.plans",
     "Plan": "minitile.ops.plan",
+    "QuantisedPlan": "minitile.ops.quantised.plans",
+    "QuantisedWeights": "minitile.ops.quantised.pack",
     "column_sums": "minitile.ops.memory_bound.sums",
     "cross_entropy": "minitile.ops.memory_bound.cross_entropy",
     "cross_entropy_backward": "minitile.ops.memory_bound.cross_entropy",
@@ -52,7 +58,11 @@ _HOME = {
     "log_softmax": "minitile.ops.memory_bound.softmax",
     "log_softmax_backward": "minitile.ops.memory_bound.softmax",
     "matmul": "minitile.ops.multiply",
+    "matmul_fp8": "minitile.ops.quantised.calls",
+    "matmul_quantised": "minitile.ops.quantised.calls",
+    "pack_weights": "minitile.ops.quantised.pack",
     "plan_for": "minitile.ops.multiply",
+    "quantise_weights": "minitile.ops.quantised.pack",
     "rms_norm": "minitile.ops.memory_bound.norms",
     "rms_norm_backward": "minitile.ops.memory_bound.norms_backward",
     "rms_norm_fp8": "minitile.ops.memory_bound.norms_quantised",
@@ -66,7 +76,10 @@ _HOME = {
 }
 
 __all__ = [
+    "Fp8Plan",
     "Plan",
+    "QuantisedPlan",
+    "QuantisedWeights",
     "column_sums",
     "cross_entropy",
     "cross_entropy_backward",
@@ -89,7 +102,11 @@ __all__ = [
     "log_softmax",
     "log_softmax_backward",
     "matmul",
+    "matmul_fp8",
+    "matmul_quantised",
+    "pack_weights",
     "plan_for",
+    "quantise_weights",
     "rms_norm",
     "rms_norm_backward",
     "rms_norm_fp8",

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+from minitile.driver.capture import exact
 from minitile.driver.dispatch import raise_for_caller
 from minitile.ir.types import DType, f32
 from minitile.language.math import dtype_of_name
@@ -45,10 +46,22 @@ class Epilogue(NamedTuple):
     extras: tuple[Extra, ...]
     numbers: tuple[float | None, ...]
 
-    @property
-    def annotations(self) -> list[tuple[tuple[str | int, str | int], DType]]:
-        """Shapes and dtypes of MOST tensors; of those that there are not, any."""
-        return [*self.extras, *[((1, 1), f32)] * (MOST - len(self.extras))]
+
+def extra_tensors(epilogue: Epilogue | None) -> list[tuple[tuple[str | int, str | int], DType]]:
+    """Shapes and dtypes of a kernel's MOST optional tensors: the epilogue's, and any for those that there are not."""
+    extras = epilogue.extras if epilogue else ()
+    return [*extras, *[((1, 1), f32)] * (MOST - len(extras))]
+
+
+def named(epilogue: Epilogue | None) -> Callable[[FunctionType], FunctionType]:
+    """A decorator under `kernel`: with an epilogue the kernel's name says so, for profilers."""
+
+    def name(function: FunctionType) -> FunctionType:
+        if epilogue is not None:
+            function.__name__ += "_epilogue"
+        return function
+
+    return name
 
 
 def read_epilogue(
@@ -110,8 +123,8 @@ def same(function: Callable[..., Any]) -> Callable[..., Any]:
     try:
         cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
         defaults, named = function.__defaults__ or (), function.__kwdefaults__ or {}
-        given = (*cells, *defaults, *named.values())
-        key = code, code.co_filename, id(function.__globals__), given, tuple(map(type, given)), tuple(named)
+        given = exact((*cells, *defaults, *named.values()))
+        key = code, code.co_filename, id(function.__globals__), given, tuple(named)
         if len(_known) >= MOST_FUNCTIONS and key not in _known:
             _known.clear()
         return _known.setdefault(key, function)

@@ -13,7 +13,7 @@ from functools import lru_cache
 import minitile.language as T
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
-from minitile.ops.epilogue import Epilogue
+from minitile.ops.epilogue import Epilogue, extra_tensors, named
 from minitile.ops.plan import HILBERT
 
 AT_ONCE = 4  # parts that are on their way before they are added
@@ -159,33 +159,11 @@ def gemm(
     a_dims, b_dims = operand_dims(transpose_a, transpose_b, loose)
     c_shape = ("S", "M", "N") if split else ("M", "N")
     how = transpose_a, transpose_b, split, loose
-    if epilogue is None:
-
-        @kernel
-        def gemm(
-            A: T.Tensor(a_dims, dtype),
-            B: T.Tensor(b_dims, dtype),
-            C: T.Tensor(c_shape, result),
-            block_M=128,
-            block_N=128,
-            block_K=64,
-            stages=4,
-            threads=256,
-            panel=0,
-            blocks=0,
-            teams=1,
-            swap=False,
-            share=1,
-            ahead=False,
-        ):
-            tile = block_M, block_N, block_K, stages, threads
-            products(A, B, C, *tile, panel, blocks, teams, swap, share, ahead, *how, None, [])
-
-        return gemm
-    extras = epilogue.annotations
+    extras = extra_tensors(epilogue)
 
     @kernel
-    def gemm_epilogue(
+    @named(epilogue)
+    def gemm(
         A: T.Tensor(a_dims, dtype),
         B: T.Tensor(b_dims, dtype),
         C: T.Tensor(c_shape, result),
@@ -209,7 +187,7 @@ def gemm(
         tensors = [E for E in (E0, E1, E2, E3) if E is not None]
         products(A, B, C, *tile, panel, blocks, teams, swap, share, ahead, *how, epilogue, tensors)
 
-    return gemm_epilogue
+    return gemm
 
 
 ROOM = 4096  # elements of a block of `padded`
@@ -288,22 +266,11 @@ def add_parts(W, C, block_M, block_N, epilogue, tensors):
 def summed(result: DType, epilogue: Epilogue | None = None) -> Kernel:
     """C = the sum of W[s] over s, always in the same order. W may have longer rows than C. epilogue: what is made of
     the sums; then the kernel has its tensors behind C."""
-    if epilogue is None:
-
-        @kernel
-        def summed(
-            W: T.Tensor(("S", "M", "L"), T.float32),
-            C: T.Tensor(("M", "N"), result),
-            block_M=4,
-            block_N=256,
-        ):
-            add_parts(W, C, block_M, block_N, None, [])
-
-        return summed
-    extras = epilogue.annotations
+    extras = extra_tensors(epilogue)
 
     @kernel
-    def summed_epilogue(
+    @named(epilogue)
+    def summed(
         W: T.Tensor(("S", "M", "L"), T.float32),
         C: T.Tensor(("M", "N"), result),
         E0: T.Tensor(*extras[0]) | None = None,
@@ -316,4 +283,4 @@ def summed(result: DType, epilogue: Epilogue | None = None) -> Kernel:
         tensors = [E for E in (E0, E1, E2, E3) if E is not None]
         add_parts(W, C, block_M, block_N, epilogue, tensors)
 
-    return summed_epilogue
+    return summed

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import minitile.language as T
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
-from minitile.ops.epilogue import Epilogue
+from minitile.ops.epilogue import Epilogue, extra_tensors, named
 from minitile.ops.gemm import finished
 from minitile.ops.plan import Problem
 
@@ -144,9 +144,10 @@ def gemv(dtype: DType, result: DType, turned: bool, mirrored: bool, epilogue: Ep
     """
     few, many = ("N", "M") if mirrored else ("M", "N")
     x_dims = ("K", few) if turned else (few, "K")
-    extras = [*epilogue.annotations] if epilogue else [((1, 1), dtype)] * 4
+    extras = extra_tensors(epilogue)
 
     @kernel
+    @named(epilogue)
     def gemv(
         X: T.Tensor(x_dims, dtype),
         W: T.Tensor(("G", "L"), dtype),

@@ -15,7 +15,7 @@ from functools import lru_cache
 import minitile.language as T
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
-from minitile.ops.epilogue import Epilogue
+from minitile.ops.epilogue import Epilogue, extra_tensors, named
 from minitile.ops.gemm import accumulate, finished, in_order, operand_dims
 
 
@@ -75,31 +75,11 @@ def gemm_together(
     (block_N with swap) into shares of whole 8 rows. share, ahead, epilogue: as of `gemm`. For sm_90a."""
     a_dims, b_dims = operand_dims(transpose_a, transpose_b, loose)
     how = transpose_a, transpose_b, loose
-    if epilogue is None:
-
-        @kernel
-        def gemm_together(
-            A: T.Tensor(a_dims, dtype),
-            B: T.Tensor(b_dims, dtype),
-            C: T.Tensor(("M", "N"), result),
-            block_M=128,
-            block_N=128,
-            block_K=64,
-            stages=4,
-            threads=256,
-            parts=2,
-            swap=False,
-            share=1,
-            ahead=False,
-        ):
-            tile = block_M, block_N, block_K, stages, threads
-            added_together(A, B, C, *tile, parts, swap, share, ahead, *how, None, [])
-
-        return gemm_together
-    extras = epilogue.annotations
+    extras = extra_tensors(epilogue)
 
     @kernel
-    def gemm_together_epilogue(
+    @named(epilogue)
+    def gemm_together(
         A: T.Tensor(a_dims, dtype),
         B: T.Tensor(b_dims, dtype),
         C: T.Tensor(("M", "N"), result),
@@ -121,4 +101,4 @@ def gemm_together(
         tensors = [E for E in (E0, E1, E2, E3) if E is not None]
         added_together(A, B, C, *tile, parts, swap, share, ahead, *how, epilogue, tensors)
 
-    return gemm_together_epilogue
+    return gemm_together

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from minitile.analysis.register_budget import PRODUCER_THREADS
+from minitile.hardware import BLOCK_REGISTERS
 from minitile.ops.machine import Machine
 from minitile.ops.model import ROOM
 from minitile.ops.plan import Plan, Problem
@@ -49,7 +51,7 @@ def _filled(base: Plan, problem: Problem, tiles: int, processors: int, shared: i
     box = (base.block_M + base.block_N) * base.block_K * problem.size
     area, share = base.block_M * base.block_N, base.share
     whole = min(MOST_STAGES, (shared - STAGED) // box)
-    sums = min(MOST_SUMS, 65536 // (base.threads + 128) - TURNING)  # 128 threads more copy
+    sums = min(MOST_SUMS, BLOCK_REGISTERS // (base.threads + PRODUCER_THREADS) - TURNING)
     if whole >= LEAST_STAGES and (problem.result == 2 or area <= sums * base.threads):
         yield base._replace(stages=whole)
         if tiles > processors:

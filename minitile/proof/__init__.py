@@ -4,13 +4,14 @@ every trip count (docs/proof.md).
 `text` parses; `values` are registers; `events` are what instructions do to shared memory and barriers; `memory` holds
 what is known complete; `barriers` the rules A, W and L; `descriptors` what wgmma reads; `registers` and `semantics`
 execute one instruction on a `state`; `explore` runs the text until the state repeats; `certificate` writes down what it
-found, in `encoding`, for `check`. Nothing here imports the compiler or the
+found, in `encoding`, for `check`; `answer` says it to users. Nothing here imports the compiler or the
 simulators.
 """
 
+from minitile.proof.answer import Answer, answer
 from minitile.proof.certificate import certificate
 from minitile.proof.check import check
 from minitile.proof.explore import Proof, prove
-from minitile.proof.text import Launch, Refused
+from minitile.proof.text import Fault, Launch, Refused
 
-__all__ = ["Launch", "Proof", "Refused", "certificate", "check", "prove"]
+__all__ = ["Answer", "Fault", "Launch", "Proof", "Refused", "answer", "certificate", "check", "prove"]

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from minitile.proof.events import MBarrier, NamedBarrier
 from minitile.proof.state import ALL, State, Warp
-from minitile.proof.text import Instruction, Refused
+from minitile.proof.text import Fault, Instruction
 
 
-class Lap(Refused):
+class Lap(Fault):
     """Rule L is broken for the wait at `pc`."""
 
     def __init__(self, line: int, pc: int) -> None:
@@ -26,10 +26,10 @@ def arrive(state: State, warp: Warp, at: int, lanes: int, line: int, times: int,
     """Each of these lanes arrives `times` times and expects so many bytes."""
     barrier = state.mbarriers[at]
     if barrier.last & ~warp.knows(lanes):
-        raise Refused(line, "A: arrives, but need not know that the phase before is complete")
+        raise Fault(line, "A: arrives, but need not know that the phase before is complete")
     count = lanes.bit_count() * times
     if count > barrier.pending:
-        raise Refused(line, "more arrivals than the mbarrier counts")
+        raise Fault(line, "more arrivals than the mbarrier counts")
     expects, released = barrier.expects, barrier.released | warp.releases(lanes)
     if expect:
         event = state.new()
@@ -40,11 +40,22 @@ def arrive(state: State, warp: Warp, at: int, lanes: int, line: int, times: int,
     state.mbarriers[at] = complete(state, barrier, line)
 
 
+def expect(state: State, warp: Warp, at: int, lanes: int, line: int, size: int) -> None:
+    """Each of these lanes expects so many bytes in the phase that is not complete, without an arrival."""
+    barrier = state.mbarriers[at]
+    if barrier.last & ~warp.knows(lanes):
+        raise Fault(line, "A: expects bytes, but need not know that the phase before is complete")
+    event = state.new()
+    warp.did(event, lanes)
+    expects = (*barrier.expects, (event, size * lanes.bit_count()))
+    state.mbarriers[at] = replace(barrier, expects=expects, bare=barrier.bare | event)
+
+
 def copied(state: State, warp: Warp, at: int, lanes: int, line: int, size: int, event: int) -> None:
     """A copy, started by these lanes, counts its bytes at an mbarrier; only bytes whose expect_tx they know of."""
     barrier, knows = state.mbarriers[at], warp.knows(lanes)
     if barrier.fence & ~knows:
-        raise Refused(line, "the mbarrier's initialisation need not be visible to copies (fence.mbarrier_init)")
+        raise Fault(line, "the mbarrier's initialisation need not be visible to copies (fence.mbarrier_init)")
     left, expects = size, []
     for expected, count in barrier.expects:
         drawn = 0 if expected & ~knows else min(left, count)
@@ -52,7 +63,7 @@ def copied(state: State, warp: Warp, at: int, lanes: int, line: int, size: int, 
         if count > drawn:
             expects.append((expected, count - drawn))
     if left:
-        raise Refused(line, "a copy of more bytes than are known to be expected")
+        raise Fault(line, "a copy of more bytes than are known to be expected")
     barrier = replace(barrier, expects=tuple(expects), released=barrier.released | event)
     state.mbarriers[at] = complete(state, barrier, line)
 
@@ -64,6 +75,8 @@ def complete(state: State, barrier: MBarrier, line: int) -> MBarrier:
     for event, phase, pc in barrier.waits:
         if phase == barrier.index - 1 and event & ~barrier.released:
             raise Lap(line, pc)
+    if barrier.bare & ~barrier.released:
+        raise Fault(line, "E: the phase may complete before bytes are expected for it")
     done = state.new()
     return replace(
         barrier,
@@ -74,6 +87,7 @@ def complete(state: State, barrier: MBarrier, line: int) -> MBarrier:
         released=0,
         done=barrier.released | done,
         waits=tuple(each for each in barrier.waits if each[1] >= barrier.index),
+        bare=0,
     )
 
 
@@ -85,10 +99,10 @@ def wait(state: State, warp: Warp, at: int, lanes: int, each: Instruction, parit
         phase = barrier.index - 1 if (barrier.index - 1) % 2 == parity else barrier.index
     elif not barrier.before & ~knows:
         if barrier.index % 2 == parity:
-            raise Refused(each.line, "W: waits for a phase, or for the one two before")
+            raise Fault(each.line, "W: waits for a phase, or for the one two before")
         phase = barrier.index - 1
     else:
-        raise Refused(each.line, "W: waits, but need not know that the phase before is complete")
+        raise Fault(each.line, "W: waits, but need not know that the phase before is complete")
     if phase == barrier.index:
         return False
     event = state.new()
@@ -106,14 +120,14 @@ def meet(state: State, warp: Warp, number: int, threads: int, line: int, waits: 
     barrier = state.named.get(number, NamedBarrier())
     warp.converge()
     if barrier.last & ~warp.known:
-        raise Refused(line, "A: arrives at a barrier, but need not know that its last use is over")
+        raise Fault(line, "A: arrives at a barrier, but need not know that its last use is over")
     if barrier.arrived and barrier.threads != threads:
-        raise Refused(line, "a barrier of different numbers of threads")
+        raise Fault(line, "a barrier of different numbers of threads")
     if threads % 32 or not 0 < threads <= 32 * len(state.warps) or not 0 <= number < 16:
-        raise Refused(line, f"a barrier {number} of {threads} threads")
+        raise Fault(line, f"a barrier {number} of {threads} threads")
     me = 1 << warp.number
     if barrier.arrived & me:
-        raise Refused(line, "arrives at a barrier twice")
+        raise Fault(line, "arrives at a barrier twice")
     released = barrier.released | warp.releases(ALL)
     arrived, waiting = barrier.arrived | me, barrier.waiting | (me if waits else 0)
     if waits:

@@ -6,7 +6,7 @@ from typing import Any
 
 from minitile.proof.check import FORMAT, digest, facts
 from minitile.proof.encoding import Encoder
-from minitile.proof.explore import MOST_SECONDS, MOST_STATES, closed
+from minitile.proof.explore import MOST_SECONDS, MOST_STATES, Proof, closed
 from minitile.proof.text import Launch
 
 
@@ -14,11 +14,18 @@ def certificate(
     text: str, launch: Launch, *, most_states: int = MOST_STATES, seconds: float = MOST_SECONDS
 ) -> dict[str, Any]:
     """Proves a PTX text for a launch; gives the certificate. Raises Refused."""
+    return certified(text, launch, most_states=most_states, seconds=seconds)[1]
+
+
+def certified(
+    text: str, launch: Launch, *, most_states: int = MOST_STATES, seconds: float = MOST_SECONDS
+) -> tuple[Proof, dict[str, Any]]:
+    """As `certificate`, with what it took."""
     proof, found = closed(text, launch, most_states=most_states, seconds=seconds)
     encoder = Encoder()
     plain = Encoder()  # without a table: keys of moduli are short
     cases = [[encoder(state) for state in case] for case in found.cases]
-    return {
+    return proof, {
         "format": FORMAT,
         "name": proof.name,
         "text": digest(text),
@@ -31,4 +38,4 @@ def certificate(
     }
 
 
-__all__ = ["certificate"]
+__all__ = ["certificate", "certified"]

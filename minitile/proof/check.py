@@ -29,8 +29,10 @@ def check(certificate: Mapping[str, Any], text: str, launch: Launch, *, seconds:
     try:
         keys, moduli = _moduli(certificate["moduli"])
         together = frozenset(int(pc) for pc in certificate["together"])
+        lines = sorted(program.code[pc].line for pc in together)
+        _demand(min(together, default=0) >= 0 and certificate["lines"] == lines, "lines")
         cases, table = list(certificate["cases"]), list(certificate["table"])
-    except (TypeError, ValueError, KeyError) as error:
+    except (TypeError, ValueError, KeyError, IndexError) as error:
         raise Refused(0, f"not a certificate: {error!r}") from error
     residues = list(product(*(range(n if key else 1) for key, n in zip(keys, moduli, strict=True))))
     _demand(len(cases) == len(residues) <= MOST_CASES, "not all cases of residues")

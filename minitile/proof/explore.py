@@ -12,19 +12,20 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from math import lcm
-from typing import Any
+from typing import Any, TypeAlias
 
 from minitile.proof.barriers import Lap
 from minitile.proof.registers import CONSTANTS
 from minitile.proof.semantics import Fork, Machine, Question, Residue
 from minitile.proof.state import State, Warp, bits
-from minitile.proof.text import Launch, Program, Refused, parse
+from minitile.proof.text import Fault, Launch, Program, Refused, parse
 from minitile.proof.values import NEAR, TOP, Affine, Counter, Value, affine, join, lanes_of
 
 MOST_STATES = 5000
 MOST_STEPS = 400_000  # between two questions
 MOST_SECONDS = 60.0
 MOST_CASES = 64
+Trail: TypeAlias = "tuple[Trail, bool] | None"  # the answers that led to a state, the last one outside
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,9 @@ def closed(
                 try:
                     listed.append(tuple(explorer.explore()))
                     found += len(listed[-1])
+                except Fault as fault:
+                    fault.residues, fault.together = residues, frozenset(together)
+                    raise
                 finally:
                     steps += explorer.steps
         except Lap as lap:
@@ -134,17 +138,21 @@ class Explorer:
 
     def explore(self) -> list[State]:
         """The states at questions, in normal form."""
-        todo = [State([Warp(n) for n in range(self.program.threads // 32)])]
+        todo: list[tuple[State, Trail]] = [(self.start(), None)]
         seen: set[Hashable] = set()
         listed: list[State] = []
         while todo:
-            state = todo.pop()
+            state, trail = todo.pop()
             if time.thread_time() > self.until:
                 raise Refused(0, "more time than is allowed")
-            question = self.run(state)
-            if question is None:
-                self.check_end(state)
-                continue
+            try:
+                question = self.run(state)
+                if question is None:
+                    self.check_end(state)
+                    continue
+            except Fault as fault:
+                fault.answers = _answers(trail)
+                raise
             key = self.normalise(state)
             if key in seen:
                 continue
@@ -155,11 +163,15 @@ class Explorer:
             question = self.run(state)  # asked again: counters may have been shifted
             if question is None:
                 raise Refused(0, "a question that is not asked again")
-            todo += [self.answered(state, question, yes) for yes in (False, True)]
+            todo += [(self.answered(state, question, yes), (trail, yes)) for yes in (False, True)]
         return listed
 
-    def run(self, state: State) -> Question | None:
-        """Runs all warps until each is blocked, done, or asks; gives the first question."""
+    def start(self) -> State:
+        return State([Warp(n) for n in range(self.program.threads // 32)])
+
+    def run(self, state: State, taken: list[tuple[int, int]] | None = None) -> Question | None:
+        """Runs all warps until each is blocked, done, or asks; gives the first question. `taken` gets the warp and the
+        pc of each step."""
         steps, moved = 0, True
         while moved:
             moved, question = False, None
@@ -167,7 +179,11 @@ class Explorer:
                 try:
                     while not warp.done:
                         warp.pc = self.program.next_kept[warp.pc]
+                        if taken is not None:
+                            taken.append((warp.number, warp.pc))
                         if not self.machine.step(state, warp):
+                            if taken is not None:
+                                taken.pop()
                             break
                         moved, steps = True, steps + 1
                         if steps > MOST_STEPS:
@@ -175,6 +191,8 @@ class Explorer:
                         if steps % 1024 == 0 and time.thread_time() > self.until:
                             raise Refused(0, "more time than is allowed")
                 except Fork as fork:
+                    if taken is not None:
+                        taken.pop()
                     if question is None or fork.question.order < question.order:
                         question = fork.question
         self.steps += steps
@@ -184,12 +202,12 @@ class Explorer:
         stuck = [warp for warp in state.warps if not warp.done]
         if stuck:
             each = self.program.code[stuck[0].pc]
-            raise Refused(each.line, f"stuck: warp {stuck[0].number} waits for ever: {each.text}")
+            raise Fault(each.line, f"stuck: warp {stuck[0].number} waits for ever: {each.text}")
         for access in state.accesses:
             if access.id & ~state.ended:
-                raise Refused(access.line, "may be under way when the block ends")
+                raise Fault(access.line, "may be under way when the block ends")
         if any(state.products.values()):
-            raise Refused(0, "a product by less than four warps")
+            raise Fault(0, "a product by less than four warps")
 
     def answered(self, state: State, question: Question, yes: bool) -> State:
         new = state.copy()
@@ -329,7 +347,7 @@ class Explorer:
             meet(each.id)
             meet(each.fence)
         for _, barrier in sorted(state.mbarriers.items()):
-            for mask in (barrier.last, barrier.before, barrier.fence, *(i for i, _ in barrier.expects)):
+            for mask in (barrier.last, barrier.before, barrier.fence, barrier.bare, *(i for i, _ in barrier.expects)):
                 meet(mask)
         for _, named in sorted(state.named.items()):
             meet(named.last)
@@ -383,6 +401,7 @@ class Explorer:
                 expects=tuple((new(event), count) for event, count in barrier.expects),
                 released=new(barrier.released),
                 done=new(barrier.done),
+                bare=new(barrier.bare),
                 waits=tuple(sorted((new(event), phase - back, pc) for event, phase, pc in barrier.waits)),
             )
         for number, named in state.named.items():
@@ -415,6 +434,14 @@ class Explorer:
             *(tuple(state.accesses), frozenset(state.oracle.items()), frozenset(state.facts.items())),
             *(tuple(sorted(state.products.items())), state.written, state.ended),
         )
+
+
+def _answers(trail: Trail) -> tuple[bool, ...]:
+    out = []
+    while trail is not None:
+        trail, yes = trail
+        out.append(yes)
+    return tuple(reversed(out))
 
 
 def _lowered(low: int, high: int | None, by: int, scale: int) -> tuple[int, int | None]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from minitile.proof.events import Access, Footprint
 from minitile.proof.state import ALL, State, Warp, bits
-from minitile.proof.text import Refused
+from minitile.proof.text import Fault
 
 
 class Memory:
@@ -27,7 +27,7 @@ class Memory:
         """The units of `size` bytes at `start`."""
         align = align or size
         if start % align or size % self.unit or start % self.unit:
-            raise Refused(line, f"misaligned: {size} bytes at {start}, by {align}")
+            raise Fault(line, f"misaligned: {size} bytes at {start}, by {align}")
         return ((1 << size // self.unit) - 1) << start // self.unit
 
     def of(self, shares: tuple[tuple[int, int], ...]) -> Footprint:
@@ -80,13 +80,13 @@ class Memory:
         """
         units, lanes = foot.units, ALL if begun >= 0 else foot.lanes
         if write and foot.clash:
-            raise Refused(line, "two lanes write the same bytes")
+            raise Fault(line, "two lanes write the same bytes")
         if any(units & (((1 << 8 // self.unit) - 1) << at // self.unit) for at in state.mbarriers):
-            raise Refused(line, "touches an mbarrier")
+            raise Fault(line, "touches an mbarrier")
         if units & self.outside:
-            raise Refused(line, "out of bounds of shared memory")
+            raise Fault(line, "out of bounds of shared memory")
         if not write and units & ~state.written:
-            raise Refused(line, "reads bytes that nothing has written")
+            raise Fault(line, "reads bytes that nothing has written")
         knows, by = warp.knows(lanes), (warp.number // 4 * 4 if begun >= 0 else warp.number, warp.pc)
         own = {event for event, _ in warp.own}
         for each in state.accesses:
@@ -117,13 +117,13 @@ def _ordered(
 ) -> None:
     if each.id & ~knows:
         if each.id not in own or asynchronous:
-            raise Refused(line, f"races with line {each.line}: that need not be complete")
+            raise Fault(line, f"races with line {each.line}: that need not be complete")
         for lane, mine in foot.shares:
             for other, theirs in each.foot.shares:
                 if lane != other and mine & theirs:
-                    raise Refused(line, f"races with line {each.line}: lanes {lane} and {other} have not met")
+                    raise Fault(line, f"races with line {each.line}: lanes {lane} and {other} have not met")
     if asynchronous and not each.asynchronous and each.fence & ~knows:
-        raise Refused(line, f"no proxy fence since line {each.line}")
+        raise Fault(line, f"no proxy fence since line {each.line}")
 
 
 def _superseded(each: Access, knows: int, new: Access) -> bool:

@@ -16,7 +16,7 @@ from minitile.proof.events import MBarrier, Product, replace
 from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import BASE, Fork, Question, Registers, Residue
 from minitile.proof.state import ALL, State, Warp
-from minitile.proof.text import ARITHMETIC, EVENTS, Instruction, Launch, Program, Refused, is_wait, registers
+from minitile.proof.text import ARITHMETIC, EVENTS, Fault, Instruction, Launch, Program, Refused, is_wait, registers
 from minitile.proof.values import TOP, UNIFORM, Predicate, symbol
 
 _IDLE = (
@@ -38,6 +38,7 @@ _STORES = re.compile(
 _CP_ASYNC = re.compile(r"cp\.async\.c[ag]\.shared(?:::cta)?\.global(?:\.L2::\w+)?")
 _INIT = re.compile(r"mbarrier\.init\.shared(::cta)?\.b64")
 _ARRIVE = re.compile(r"mbarrier\.arrive(\.expect_tx)?(\.release)?(\.cta)?\.shared(::cta)?\.b64")
+_EXPECT = re.compile(r"mbarrier\.expect_tx(\.relaxed\.cta)?\.shared(::cta)?\.b64")
 _WAIT = re.compile(r"mbarrier\.try_wait\.parity(\.acquire)?(\.cta)?\.shared(::cta)?\.b64")
 _PRODUCT = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.\w+\.(\w+)\.(\w+)(\.satfinite)?")
 _STMATRIX = re.compile(r"stmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b(?:16|8)")
@@ -215,7 +216,7 @@ class Machine(Registers):
         if touched:
             for product in (p for group in (*warp.groups, warp.open) for p in group):
                 if touched & (product.accumulators | product.fragments):
-                    raise Refused(each.line, "accesses registers of a product that need not be complete")
+                    raise Fault(each.line, "accesses registers of a product that need not be complete")
             warp.dirty |= touched
 
     def execute(self, state: State, warp: Warp, each: Instruction, lanes: int) -> bool:
@@ -260,11 +261,13 @@ class Machine(Registers):
         if _INIT.fullmatch(op) and len(args) == 2:
             self.initialise(state, warp, each, lanes)
             return True
-        if len(args) < 2:
+        if _EXPECT.fullmatch(op) and len(args) == 2:
+            at, size = self.mbarrier_at(state, warp, args[0], lanes, line), self.number(warp, args[1], line)
+            barriers.expect(state, warp, at, lanes, line, size)
+            return True
+        if len(args) < 2 or not (_ARRIVE.fullmatch(op) or _WAIT.fullmatch(op)):
             raise Refused(line, f"not known: {each.text}")
-        at = self.one_address(warp, args[1], lanes, line)
-        if at not in state.mbarriers:
-            raise Refused(line, "no mbarrier has been initialised at this address")
+        at = self.mbarrier_at(state, warp, args[1], lanes, line)
         if (match := _ARRIVE.fullmatch(op)) and args[0] == "_":
             if match[1] and len(args) == 3:
                 barriers.arrive(state, warp, at, lanes, line, 1, self.number(warp, args[2], line))
@@ -284,14 +287,20 @@ class Machine(Registers):
             return True
         raise Refused(line, f"not known: {each.text}")
 
+    def mbarrier_at(self, state: State, warp: Warp, arg: str, lanes: int, line: int) -> int:
+        at = self.one_address(warp, arg, lanes, line)
+        if at not in state.mbarriers:
+            raise Fault(line, "no mbarrier has been initialised at this address")
+        return at
+
     def initialise(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
         if lanes & (lanes - 1):
-            raise Refused(each.line, "an mbarrier initialised by several lanes")
+            raise Fault(each.line, "an mbarrier initialised by several lanes")
         at, count = self.one_address(warp, each.args[0], lanes, each.line), self.number(warp, each.args[1], each.line)
         if not 0 < count < 1 << 20:
             raise Refused(each.line, f"an mbarrier of {count} arrivals")
         if any(abs(at - other) < 8 for other in state.mbarriers):
-            raise Refused(each.line, "an mbarrier initialised twice")
+            raise Fault(each.line, "an mbarrier initialised twice")
         foot = self.memory.of(((lanes.bit_length() - 1, self.memory.span(at, 8, each.line)),))
         warp.fresh = ()
         event = self.memory.access(state, warp, each.line, foot, write=True)
@@ -331,9 +340,9 @@ class Machine(Registers):
 
     def ret(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
         if lanes != ALL or warp.stack:
-            raise Refused(each.line, "some lanes of a warp end before others")
+            raise Fault(each.line, "some lanes of a warp end before others")
         if warp.open or warp.groups or any(now or groups for now, groups in warp.bulk.values()):
-            raise Refused(each.line, "ends while operations that it has started use shared memory")
+            raise Fault(each.line, "ends while operations that it has started use shared memory")
         warp.done = True
         warp.synchronise()
         state.ended |= warp.known
@@ -373,9 +382,7 @@ class Machine(Registers):
         if op in _LOADS and len(args) == 3:
             self._one(lanes, each)
             at, size = self.one_address(warp, args[0], lanes, line), self.box(warp, args[1], line)
-            barrier = self.one_address(warp, args[2], lanes, line)
-            if barrier not in state.mbarriers:
-                raise Refused(line, "no mbarrier has been initialised at this address")
+            barrier = self.mbarrier_at(state, warp, args[2], lanes, line)
             event = self._bulk(state, warp, each, lanes, at, size, write=True)
             barriers.copied(state, warp, barrier, lanes, line, size, event)
         elif _CP_ASYNC.fullmatch(op) and len(args) in (3, 4) and args[2] in ("4", "8", "16"):
@@ -474,11 +481,11 @@ class Machine(Registers):
         fragments = self._bits(set(registers(args[1]))) if fragment else 0
         form = (f"n{match[1]}", args[0])
         if warp.dirty & (accumulators | fragments):
-            raise Refused(line, "no wgmma.fence since an access to registers of this product")
+            raise Fault(line, "no wgmma.fence since an access to registers of this product")
         for other in (p for group in (*warp.groups, warp.open) for p in group):
             mixed = accumulators & other.accumulators and form != other.form
             if mixed or accumulators & other.fragments or fragments & other.accumulators:
-                raise Refused(line, "accesses registers of a product that need not be complete")
+                raise Fault(line, "accesses registers of a product that need not be complete")
         majors = [self.number(warp, arg, line) for arg in args[6:]]
         expected = (0 if _ITEM[match[3]] != 2 else 1 if fragment else 2) if match[3] not in ("s8", "u8") else 0
         if len(majors) != expected and not (match[3] in ("s8", "u8") and len(args) <= 6):

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 REGISTER = re.compile(r"%[A-Za-z_]\w*(?:\.[xyz])?")
 INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
@@ -32,6 +34,17 @@ class Refused(Exception):
         super().__init__(f"line {line}: {reason}" if line else reason)
         self.line = line
         self.reason = reason
+
+
+class Fault(Refused):
+    """A rule is broken on a run of abstract steps; the run is real unless a step asks for more than any launch does.
+
+    `answers`: to the questions of the run, in order; `residues`: of the case it is in (explore.Explorer).
+    """
+
+    answers: tuple[bool, ...] = ()
+    residues: Mapping[Any, tuple[int, int]] = MappingProxyType({})
+    together: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import cached_property
 from types import FunctionType
 from typing import Any
 
-from minitile.driver.capture import captures, exact
+from minitile.driver.capture import captures, current_key
 from minitile.driver.dispatch import caller_location, for_users
 from minitile.ir.diagnostics import LanguageError, LaunchArgumentError
 from minitile.runtime.errors import LaunchError
@@ -125,7 +125,7 @@ class JIT:
         if not self._captures.current():
             self._captures = captures(self.function)
             self._kept.clear()
-        return kind, tuple((n, _hashable(v)) for n, v in arguments.items())
+        return kind, tuple((n, current_key(v)) for n, v in arguments.items())
 
 
 class _Method:
@@ -144,19 +144,6 @@ class _Method:
 def _stands_for(p: Any) -> Any:
     tensor = p.tensor
     return p.default if tensor is None else (tensor.shape, tensor.strides, tensor.dtype, tensor.packed)
-
-
-def _hashable(value: Any) -> Any:
-    """Hashable; equal for equal values of the same types."""
-    if isinstance(value, (list, tuple)):
-        return type(value).__name__, tuple(_hashable(v) for v in value)
-    if isinstance(value, dict):
-        return tuple((k, _hashable(v)) for k, v in value.items())
-    try:
-        hash(value)
-    except TypeError:
-        return "object", id(value)
-    return exact(value)
 
 
 def jit(

@@ -86,6 +86,16 @@ COMMANDS: dict[str, Command] = {
         _late("minitile.tools.cli_check", "add_arguments"),
         _late("minitile.tools.cli_check", "main"),
     ),
+    "prove": Command(
+        "prove of a kernel, or of PTX text, that no schedule and no trip count has a race or a deadlock",
+        _late("minitile.tools.cli_prove", "add_prove"),
+        _late("minitile.tools.cli_prove", "prove_command"),
+    ),
+    "check-certificate": Command(
+        "check the certificate of such a proof against the PTX text that it is of",
+        _late("minitile.tools.cli_prove", "add_check"),
+        _late("minitile.tools.cli_prove", "check_command"),
+    ),
     "explain": Command(
         "say of the fences, waits and barriers of a kernel, or of assembly, where they come from and what they are for",
         _late("minitile.tools.cli_explain", "add_arguments"),

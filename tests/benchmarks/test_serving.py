@@ -13,7 +13,6 @@ import fit_matmul
 import serving
 import serving_plans
 
-import minitile as mt
 import minitile.language as T
 from minitile.ops.multiply import assembled
 from minitile.ops.plan import Plan
@@ -52,12 +51,18 @@ def test_some_of_the_plans_compile():
     """A tile of 200 rows of A, in a cluster."""
     case = serving_plans.Case(200, 6144, 4096, "NT")
     plan = Plan(208, 128, 64, 3, 256, split=2, swap=True, together=True, share=2)
-    assert plan in set(serving_plans.swapped(case.problem)) | {plan}
+    assert plan in [*serving_plans.swapped(case.problem)]
     assembled(case.problem, T.bfloat16, T.bfloat16, plan)
-    assert mt.ops.Plan is Plan
 
 
 def test_what_is_measured_again_ahead():
     times = {"cublas": 9.0, **{str(Plan(64, 64, 64, n, 128)): float(n) for n in (5, 4, 3, 6)}}
     found = serving_plans.ahead_of(times)
     assert [(p.stages, p.ahead) for p in found] == [(s, a) for s in (3, 4, 5) for a in (False, True)]
+
+
+def test_a_line_for_each_problem():
+    """Also where none of its plans could be timed: the sweep goes on."""
+    case = serving_plans.Case(8, 512, 512, "NT")
+    assert serving_plans.told(case, {"cublas": 6.0, "slow": 4.0, "fast": 3.0}).endswith("2.000 of cuBLAS, 3.0 µs, fast")
+    assert serving_plans.told(case, {"cublas": 6.0}).endswith("no plan")

@@ -3,6 +3,7 @@
 import dataclasses
 import sys
 from types import ModuleType
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -749,3 +750,29 @@ class TestOddArguments:
         monkeypatch.setenv("MINITILE_DUMP_DIR", "/dev/null/dump")
         with pytest.raises(mt.MinitileError, match="MINITILE_DUMP_DIR='/dev/null/dump' cannot be written"):
             add.compile(target="sm_80")
+
+
+class Factors(NamedTuple):
+    by: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Factor:
+    by: float
+
+
+@mt.kernel
+def times(X: T.Tensor((32,), T.int32), Y: T.Tensor((32,), T.float32), factor=None):
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(32):
+            Y[i] = X[i] * factor.by
+
+
+@pytest.mark.parametrize("kind", [Factors, Factor])
+def test_what_equal_constants_hold_may_mean_different_things(kind):
+    """Products of whole numbers wrap in 32 bits, those of floats do not."""
+    x, y = np.full(32, 1 << 20, np.int32), np.full(32, np.nan, np.float32)
+    assert kind(1 << 20) == kind(float(1 << 20))
+    for by in (1 << 20, float(1 << 20), 1 << 20):
+        times(x, y, factor=kind(by))
+        assert (y == (2.0**40 if isinstance(by, float) else 0)).all()

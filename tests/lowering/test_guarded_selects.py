@@ -78,6 +78,26 @@ def test_steps_and_dimensions(n: int, m: int) -> None:
     np.testing.assert_array_equal(y, np.where(i + j < n + m, exact, 3))
 
 
+@mt.kernel
+def spread(X: T.Tensor((COLUMNS,), T.float32), Y: T.Tensor((COLUMNS,), T.float32), n: T.int32, step=1):
+    with T.Kernel(1, threads=THREADS):
+        x = T.alloc_fragment((COLUMNS,), T.float32)
+        T.copy(X, x)
+        for j in T.Parallel(COLUMNS):
+            x[j] = T.if_then_else(j * step < n, x[j], -1.0)
+        T.copy(x, Y)
+
+
+@pytest.mark.parametrize("step", [1 << 19, 1 << 20, -(1 << 20), 3_000_000, 100_000_000])
+@pytest.mark.parametrize("n", [-(2**31), -5, 1, 10**9, 2**31 - 1])
+def test_large_steps(step: int, n: int) -> None:
+    """Products that 32 bits do not hold."""
+    x = np.random.default_rng(3).standard_normal(COLUMNS).astype(np.float32)
+    y = np.full_like(x, np.nan)
+    spread.compile(x, y, n, step=step, target="sm_80").simulate(x, y, n)
+    np.testing.assert_array_equal(y, np.where(np.arange(COLUMNS) * step < n, x, np.float32(-1)))
+
+
 def test_one_test_a_thread() -> None:
     """The elements' own tests lie behind a branch."""
     x: Any = mt.spec((COLUMNS,), "float32")

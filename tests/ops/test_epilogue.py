@@ -8,7 +8,8 @@ import pytest
 import minitile as mt
 import minitile.language as T
 from minitile.ops import matmul
-from minitile.ops.epilogue import same
+from minitile.ops.epilogue import Epilogue, Extra, same
+from minitile.ops.gemm import gemm
 from tests.ops.test_matmul import BOUND, SMALL, bf16, f16, operands, poisoned
 
 PLANS = [
@@ -82,7 +83,8 @@ def test_what_a_function_refers_to_may_change():
 def test_a_lambda_in_a_loop_is_one_function():
     made = [same(lambda x, by=factor: x * by) for factor in (1.0, 1.0, 2.0, 1)]
     assert made[0] is made[1]
-    assert made[0] is not made[2]
+    assert len({*made}) == 3
+    assert len({same(lambda x, by=zero: x * by) for zero in (0.0, -0.0, (0.0,), (-0.0,))}) == 4
     things = [[1.0], [1.0]]
     captured = [same(lambda x, thing=thing: x * thing[0]) for thing in things]
     assert captured[0] is not captured[1]
@@ -93,6 +95,20 @@ def test_rows_with_gaps_are_taken_as_they_lie():
     wide = np.random.default_rng(2).standard_normal((20, 50)).astype(np.float32)
     c = matmul(a, b, dtype="float32", epilogue=lambda x, r: x + r, args=(wide[:, 3:27],))
     assert error(c, a.astype(np.float64) @ b.astype(np.float64) + wide[:, 3:27]) < 1e-6
+
+
+def test_kernels_have_the_tensors_of_their_epilogue_alone():
+    """And a name that tells profilers."""
+    epilogue = Epilogue(lambda x, bias: x + bias, (Extra((1, "N"), T.float32),), (None,))
+    a, bias = mt.spec((64, 64), "bfloat16"), mt.spec((1, 64), "float32")
+    for made in (None, epilogue):
+        kernel = gemm(T.bfloat16, T.bfloat16, False, False, False, False, made)
+        compiled = kernel.compile(
+            a, a, a, *[bias] * (made is not None), block_M=64, block_N=64, stages=2, target="sm_80"
+        )
+        assert kernel.__name__ == ("gemm" if made is None else "gemm_epilogue")
+        assert compiled.launch_info.entry.startswith(kernel.__name__ + "__")
+        assert [arg.name for arg in compiled.launch_info.args] == ["A", "B", "C", *["E0"] * (made is not None)]
 
 
 def test_what_is_refused():

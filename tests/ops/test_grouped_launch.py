@@ -1,5 +1,5 @@
-"""grouped_matmul and matmul of batches on tensors of a torch made here, with a driver made of Python: repeated calls
-are one launch, and copy nothing that lies as the kernels want it."""
+"""grouped_matmul, matmul of batches and by quantised weights on tensors of a torch made here, with a driver made of
+Python: repeated calls are one launch, and copy nothing that lies as the kernels want it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from minitile.ops import batches, grouped, multiply
 from minitile.ops.grouped import grouped_matmul
 from minitile.ops.grouped_plans import choose
 from minitile.ops.multiply import matmul
+from minitile.ops.quantised import calls as quantised
+from minitile.ops.quantised.calls import matmul_fp8, matmul_quantised
+from minitile.ops.quantised.pack import QuantisedWeights
 from minitile.runtime.arrays import readers, row_major
 from tests.ops.test_matmul_launch import DTYPES, Dtype, Tensor, gpu
 
@@ -53,13 +56,14 @@ def torch(gpu, monkeypatch):
         monkeypatch.setitem(DTYPES, name, Dtype(name))
         monkeypatch.setattr(sys.modules["torch"], name, DTYPES[name], raising=False)
     monkeypatch.setattr(sys.modules["torch"], "empty", empty)
-    caches = (choose, grouped._kernel, batches._kernel)
+    caches = (choose, grouped._kernel, batches._kernel, quantised._quantised, quantised._fp8)
     for cache in caches:
         cache.cache_clear()
     yield gpu
     for cache in caches:
         cache.cache_clear()
     grouped.known.clear()
+    quantised.known.clear()
     readers.pop(Array, None)
 
 
@@ -135,3 +139,32 @@ def test_one_device(torch):
     ):
         with pytest.raises(mt.MinitileError, match="on one device"):
             bad()
+
+
+def test_weights_of_4_bits(torch):
+    """Each call after the first is one launch, with its own arrays, and gives back the result."""
+    a = Array((16, 256))
+    weights = [QuantisedWeights("int4", 512, 256, 128, Array((8, 16, 128), "int32"), Array((2, 512))) for _ in range(3)]
+    results = [matmul_quantised(a, each) for each in weights]
+    assert [(x.shape, x.dtype) for x in results] == [((16, 512), DTYPES["bfloat16"])] * 3
+    assert len(torch.launches) == Tensor.made == 3
+    assert {m.address for m in torch.maps} >= {each.words.data_ptr() for each in weights}
+    for _ in range(2):
+        out = Array((16, 512))
+        assert matmul_quantised(a, weights[0], out=out) is out
+    assert len(torch.launches) == 5
+    assert len(quantised.known) == 1
+    with pytest.raises(mt.MinitileError, match="no multiple of 16"):
+        matmul_quantised(a, weights[0], out=Array((16, 512), pointer=4104))
+
+
+def test_fp8_by_weights_with_scales(torch):
+    a, scale = Array((16, 256), "float8_e4m3fn"), Array((2, 16), "float32").t()
+    weights = [(Array((512, 256), "float8_e4m3fn"), Array((4, 2), "float32")) for _ in range(3)]
+    for ahead in (False, True):
+        for b, of_b in weights:
+            result = matmul_fp8(a, b, (scale, of_b), ahead=ahead)
+            assert (result.shape, result.dtype) == ((16, 512), DTYPES["bfloat16"])
+    assert len(torch.launches) == Tensor.made == 6
+    assert {m.address for m in torch.maps} >= {b.data_ptr() for b, _ in weights}
+    assert len(quantised.known) == 2

@@ -41,6 +41,9 @@ class Tensor:
         self.strides = strides or (shape[-1], 1)
         self.pointer, self.device = pointer or next(ADDRESSES), SimpleNamespace(type="cuda", index=device)
 
+    def __bool__(self):
+        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+
     def stride(self):
         return self.strides
 

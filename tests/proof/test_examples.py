@@ -3,29 +3,20 @@ synchronising instruction is refused, except where EXCEPTIONS of test_mutations.
 
 from __future__ import annotations
 
-import math
 import re
 
 import pytest
 
 from minitile.proof import Launch, Proof, Refused, prove
-from minitile.runtime.launch_info import TensorMapParam
 from minitile.runtime.sim.mutate.ptx import removals
 from minitile.runtime.sim.mutate.ptx_weaken import weaker_mutants
+from minitile.tools.proving import launch_facts
 from tests.examples.mutation_cases import CASES, MANY, compiled_case
-
-BYTES = {"bf16": 2, "f16": 2, "f32": 4, "e4m3": 1, "e5m2": 1, "i8": 1, "i32": 4}
 
 
 def text_and_launch(name: str, target: str = "sm_90a") -> tuple[str, Launch]:
     kernel, _ = compiled_case({**CASES, **MANY}[name], target)
-    info = kernel.launch_info
-    maps = [each for each in info.params if isinstance(each, TensorMapParam)]
-    boxes = {each.name: math.prod(each.box) * BYTES[each.dtype] for each in maps}
-    sizes = {each.source: each.name for each in info.params if not isinstance(each, TensorMapParam)}
-    known = [fact[1:] for fact in info.facts if fact[0] == "divides" and fact[1][0] != "pointer"]
-    divides = {sizes[size]: n for size, n in known if size in sizes}
-    return kernel.asm["ptx"], Launch(boxes, math.prod(info.block), info.dynamic_shared, divides)
+    return kernel.asm["ptx"], launch_facts(kernel.launch_info)
 
 
 NOT_PROVED = {

@@ -167,6 +167,8 @@ def test_refused(body, why):
 
 
 ARRIVE = "mbarrier.arrive.shared.b64 _, [%r1+1024];"
+EXPECT = "@%p0 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1+1024], 1024;"
+EXPECT_AND_COPY = EXPECT + COPY[COPY.index("@%p0 cp") :]
 ROLE = "setp.eq.u32 %p5, %r0, 32; setp.lt.u32 %p3, %r0, 32; @!%p3 bra $z; {}\n bra $y;\n$z:\n{}\n$y:"
 
 
@@ -196,6 +198,12 @@ ROLE = "setp.eq.u32 %p5, %r0, 32; setp.lt.u32 %p3, %r0, 32; @!%p3 bra $z; {}\n b
         (f"{MAP} {COPY}", "no mbarrier has been initialised"),
         ("@%p0 ret;", "some lanes of a warp end"),
         (f"{MAP} {STORE} fence.proxy.async.shared::cta; bar.sync 0; {PUT[5:]}", "a bulk copy by several lanes"),
+        # Bytes expected without an arrival: some arrival for the same phase must be behind them.
+        (
+            f"{INIT} {MAP} " + ROLE.format("@%p0 " + ARRIVE, EXPECT_AND_COPY.replace("%p0", "%p5")) + WAIT,
+            "E: the phase may",
+        ),
+        (f"{INIT} {MAP} {COPY} {EXPECT}", "A: expects bytes"),
         ("fence.proxy.alias;", "not known: fence"),
         ("@%p0 elect.sync _|%p4, 0xffffffff;", "may differ in the warp"),
         ("elect.sync _|%p4, 0x0000ffff;", "by some lanes of a warp"),
@@ -209,6 +217,15 @@ def test_each_rule(body, why):
     """For each rule a text that only this rule refuses."""
     found = verdict(body, box=256 if "bulk_group" in body else 1024)
     assert why in found
+
+
+def test_bytes_expected_without_an_arrival():
+    copy = COPY[COPY.index("@%p0 cp") :]
+    read = f"{WAIT} mov.u32 %r3, %r2; {LOAD}"
+    assert verdict(f"{INIT} {MAP} {EXPECT} {copy} @%p0 {ARRIVE} {read}") == "proved"
+    assert verdict(f"{INIT} {MAP} {EXPECT} @%p0 {ARRIVE} {copy} {read}") == "proved"
+    assert "stuck" in verdict(f"{INIT} {MAP} {EXPECT} @%p0 {ARRIVE} {read}")
+    assert "more bytes" in verdict(f"{INIT} {MAP} {copy} {EXPECT} @%p0 {ARRIVE} {read}")
 
 
 def test_a_barrier_that_only_some_trips_of_a_loop_need():

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct { uint32_t grid[3], block[3], shared; uint64_t stream, attributes; uint32_t count; } Config;
 typedef struct {
@@ -18,7 +19,7 @@ typedef struct {
 } Map;
 
 int standin_version = 12080, standin_major = 9, standin_minor = 0, standin_fail_load = 0, standin_fail_launch = 0;
-int standin_fail_map = 0, standin_loads = 0, standin_launches = 0, standin_maps = 0, standin_count = 0;
+int standin_fail_map = 0, standin_loads = 0, standin_launches = 0, standin_maps = 0, standin_count = 0, standin_slow = 0;
 int standin_sizes[32], standin_shared = 0, standin_large = 0, standin_options[8], standin_option_count = 0;
 uint64_t standin_context = 1000, standin_persisting = 0, standin_host = 0;
 unsigned char standin_image[1 << 16];
@@ -34,6 +35,7 @@ static int attribute(int *value, int which, int of) {
 }
 static int load(void **module, const void *image, unsigned count, int *options, void **values) {
   unsigned i;
+  if (standin_slow) usleep(1000 * (unsigned)standin_slow);
   standin_loads++;
   standin_option_count = (int)count;
   for (i = 0; i < count && i < 8; i++) standin_options[i] = options[i];

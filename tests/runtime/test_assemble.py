@@ -319,6 +319,14 @@ def test_serialised_wgmma_is_an_error_at_the_users_line(fake_ptxas):
     assert "(C7511)" in remark
 
 
+def test_a_fence_that_ptxas_adds_is_a_remark(fake_ptxas):
+    done = said(fake_ptxas, "ptxas info    : (C7519) warpgroup.arrive is injected in around line 19 by compiler\n")
+    (remark,) = remarks(done, ROLES, strict=1)
+    assert "(C7519) warpgroup.arrive is injected" in remark
+    with pytest.raises(AssembleError, match="C7519"):
+        remarks(done, ROLES, strict=2)
+
+
 def test_a_note_without_a_line(fake_ptxas):
     with pytest.raises(AssembleError) as caught:
         remarks(said(fake_ptxas, SERIALISED.format("ill formed pipeline stage")), ROLES)

@@ -10,6 +10,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import minitile as mt
@@ -75,6 +76,31 @@ def test_a_launch_is_the_compilers(compiled, driver, tmp_path):
     assert len(driver.launches) == 5
     assert len({image for _, image in driver.loads}) == 1
     assert driver.loads[0][1] == loaded.saved.images.get("cubin", loaded.saved.images["ptx"])
+
+
+@mt.kernel(target="sm_90a")
+def shifted(X: T.Tensor(("N",), T.float32), Y: T.Tensor(("N",), T.float32), by: T.float32 = np.float32(0.5)):  # noqa: B008
+    with T.Kernel(T.ceildiv(X.shape[0], 128), threads=128) as bx:
+        for i in T.Parallel(128):
+            Y[bx * 128 + i] = X[bx * 128 + i] + by
+
+
+def test_scalars_have_their_defaults(driver, tmp_path):
+    compiled = shifted.compile(target="sm_90a")
+    compiled.save(tmp_path / "k")
+    loaded = mt.load(tmp_path / "k")
+    x, y = Array(0x10000), Array(0x20000)
+    for call in (compiled, loaded):
+        call(x, y)
+        call(x, Y=y)
+        call(x, y, 0.5)
+        call(x, y, by=2.0)
+    loaded.prepare(x, y)()
+    assert [launch.values[2] for launch in driver.launches] == [0.5, 0.5, 0.5, 2.0] * 2 + [0.5]
+    with pytest.raises(ArgumentError, match=r"takes 3 arguments .*, and 1 are given"):
+        loaded(x)
+    with pytest.raises(ArgumentError, match="shifted takes X, Y, by; by name on are given"):
+        loaded(x, y, on=2.0)
 
 
 def test_arguments_are_checked(compiled, driver, tmp_path):

@@ -32,6 +32,39 @@ def test_a_factory(rows: int) -> None:
     assert programs.scaled(rows, 48, block=8, dtype="float16") is not kernel
 
 
+class Factor:
+    """Neither hashable nor frozen."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, by: int) -> None:
+        self.by = by
+
+    @tilelang.jit(out_idx=[-1])
+    def times(self, N: int) -> Any:
+        by = self.by
+
+        @T.prim_func
+        def main(X: T.Tensor((N,), "int32"), Y: T.Tensor((N,), "int32")):  # type: ignore[valid-type]
+            with T.Kernel(1, threads=32):
+                for i in T.Parallel(N):
+                    Y[i] = X[i] * by
+
+        return main
+
+
+def test_kernels_are_those_of_what_an_argument_holds() -> None:
+    """Not of where it lies: an object that is gone may have had the same place."""
+    x = np.arange(32, dtype=np.int32)
+    for by in range(1, 6):
+        np.testing.assert_array_equal(Factor(by).times(32)(x), x * by)
+    factor = Factor(7)
+    kernel = factor.times(32)
+    assert factor.times(32) is kernel
+    factor.by = 8
+    np.testing.assert_array_equal(factor.times(32)(x), x * 8)
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
 def test_tensors_declared_in_the_body(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITILE_TARGET", target)

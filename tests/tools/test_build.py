@@ -11,6 +11,8 @@ import json
 import random
 import shutil
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -313,6 +315,19 @@ def test_a_kernel_is_loaded_once_in_each_context(tmp_path):
     assert "no CUDA context is current" in program.error()
 
 
+def test_threads_sleep_while_one_of_them_loads(tmp_path):
+    """Loading takes half a second here: threads that spun would take as much of every processor."""
+    program = Program(saved_of(replace(SIMPLE, facts=(), written=())), tmp_path)
+    program.set(count=len(SIMPLE.params), slow=500)
+    for i, kind in enumerate(kinds(SIMPLE)):
+        (ctypes.c_int * 32).in_dll(program.library, "standin_sizes")[i] = ctypes.sizeof(kind)
+    start = time.process_time()
+    with ThreadPoolExecutor(4) as pool:
+        assert [*pool.map(program.call, [VALUES] * 4)] == [0] * 4
+    assert time.process_time() - start < 0.25
+    assert (program.get("loads"), program.get("launches")) == (1, 4)
+
+
 def test_which_code_is_loaded(tmp_path):
     both = {"ptx": b".ver", "cubin": b"\x7fELF"}
     plain, hopper = (Program(saved_of(SIMPLE, arch, both), tmp_path / arch) for arch in ("sm_80", "sm_90a"))
@@ -463,6 +478,7 @@ def test_expressions_are_pythons(tmp_path):
     text = f"""#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <pthread.h>
 #define MT_MAYBE
 #define MT_THREAD __thread
 {common}

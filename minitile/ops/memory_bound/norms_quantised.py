@@ -13,13 +13,13 @@ from typing import Any
 import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import Kernel, kernel
-from minitile.ir.types import f32
+from minitile.ir.types import e4m3, f32
 from minitile.language.math import dtype_of_name
 from minitile.ops.memory_bound.arguments import refused
 from minitile.ops.memory_bound.rows import rows_of, vector_of
 
 BLOCK = 128  # columns of a scale
-GREATEST = 448.0  # of e4m3
+GREATEST = e4m3.largest
 LEAST = 1e-12  # of a scale, so that rows of zeros have one
 MOST = 16384  # columns that registers of a block hold
 

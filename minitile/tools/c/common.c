@@ -106,13 +106,16 @@ static MT_MAYBE int mt_overlap(const mt_lies *a, const mt_lies *b, int *big) {
   return 1;
 }
 
-/* A lock around what is loaded, held for a look at a short table. */
-#if defined(_MSC_VER)
-static volatile long mt_busy;
-static void mt_lock(void) { while (_InterlockedExchange(&mt_busy, 1)) {} }
-static void mt_unlock(void) { _InterlockedExchange(&mt_busy, 0); }
+/* A mutex around what is loaded: the first launch in a context holds it while the driver loads the code, which may take
+ * seconds; others for a look at a short table. */
+#if defined(_WIN32)
+static void *mt_mutex; /* an SRWLOCK, whose initial value is zero */
+MT_C __declspec(dllimport) void __stdcall AcquireSRWLockExclusive(void **lock);
+MT_C __declspec(dllimport) void __stdcall ReleaseSRWLockExclusive(void **lock);
+static void mt_lock(void) { AcquireSRWLockExclusive(&mt_mutex); }
+static void mt_unlock(void) { ReleaseSRWLockExclusive(&mt_mutex); }
 #else
-static volatile char mt_busy;
-static void mt_lock(void) { while (__atomic_test_and_set(&mt_busy, __ATOMIC_ACQUIRE)) {} }
-static void mt_unlock(void) { __atomic_clear(&mt_busy, __ATOMIC_RELEASE); }
+static pthread_mutex_t mt_mutex = PTHREAD_MUTEX_INITIALIZER;
+static void mt_lock(void) { pthread_mutex_lock(&mt_mutex); }
+static void mt_unlock(void) { pthread_mutex_unlock(&mt_mutex); }
 #endif

@@ -120,8 +120,10 @@ _MACROS = """
 #else
 #define MT_C extern
 #endif
+#if !defined(_WIN32)
+#include <pthread.h>
+#endif
 #if defined(_MSC_VER)
-#include <intrin.h>
 #define MT_THREAD __declspec(thread)
 #define MT_MAYBE
 #define MT_API __stdcall

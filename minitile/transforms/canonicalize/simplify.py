@@ -64,8 +64,11 @@ class _Simplify(Rewriter):
 
     def each_constant(self, op: Op) -> Value | None:
         """Integer arithmetic on registers that are constants, each its own."""
-        kind, t = type(op), op.results[0].type if op.results else None
-        if not isinstance(t, RegsType) or not t.dtype.is_int or not (kind in INTEGER or isinstance(op, arith.Cast)):
+        kind = type(op)
+        if kind not in INTEGER and kind is not arith.Cast:
+            return None
+        t = op.results[0].type
+        if not isinstance(t, RegsType) or not t.dtype.is_int:
             return None
         operands = [register_constants(v) if v.dtype.is_int else None for v in op.operands]
         if any(numbers is None for numbers in operands):

@@ -1,0 +1,1 @@
+"""Products of few rows by weights of 4 and 8 bits: packing, plans, kernels, calls."""

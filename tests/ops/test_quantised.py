@@ -1,0 +1,225 @@
+"""mt.ops.matmul_quantised and matmul_fp8 in the simulator, against float64 of the dequantised weights."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import minitile as mt
+from minitile.ops import Fp8Plan, QuantisedPlan, matmul_fp8, matmul_quantised, pack_weights, quantise_weights
+from minitile.ops.quantised.pack import FORMATS
+from minitile.ops.quantised.plans import choose_fp8, choose_quantised
+
+bf16, f16, e4m3 = ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e4m3fn
+BOUND = {bf16: 4e-3, f16: 1e-3}
+EXACT = {bf16: 2.5e-3, f16: 4e-4}  # of scaled sums: what rounding the result leaves
+FORMS = [("int4", 64, False), ("int4", 128, True), ("int8", 128, False), ("e4m3", 64, False), ("mxfp4", 32, False)]
+
+
+def weights(n, k, format="int4", group=128, zeros=False, dtype=bf16, seed=0):
+    w = np.random.default_rng(seed).standard_normal((n, k)).astype(np.float32) + (0.5 if zeros else 0)
+    return quantise_weights(
+        w, format=format, group=group, zero_points=zeros, dtype="f16" if dtype is f16 else "bf16"
+    ), w
+
+
+def check(m, packed, dtype=bf16, plan=None, bound=None, seed=1):
+    a = np.random.default_rng(seed).standard_normal((m, packed.k)).astype(dtype)
+    out = np.full((m, packed.n), np.nan).astype(dtype)
+    assert matmul_quantised(a, packed, out=out, plan=plan) is out
+    expected = a.astype(np.float64) @ packed.dequantise().T
+    error = np.linalg.norm(out.astype(np.float64) - expected) / np.linalg.norm(expected)
+    assert error < (bound or BOUND[dtype])
+
+
+@pytest.mark.parametrize(("format", "group", "zeros"), FORMS)
+def test_packing(format, group, zeros):
+    """What is unpacked is what was packed: every code, and rows beyond the last whole tile."""
+    form = FORMATS[format]
+    rng = np.random.default_rng(2)
+    n, k = 72, 256
+    codes = rng.integers(0, 1 << form.bits, (n, k))
+    if format == "e4m3":
+        codes[codes % 128 == 127] = 0
+        numbers = codes.astype(np.uint8).view(e4m3).astype(np.float64)
+    elif format == "mxfp4":
+        numbers = codes.astype(np.uint8).view(ml_dtypes.float4_e2m1fn).astype(np.float64)
+    elif not zeros:
+        codes = codes - (1 << form.bits - 1)
+        numbers = codes.astype(np.float64)
+    else:
+        numbers = codes.astype(np.float64)
+    if format == "mxfp4":
+        scales = rng.integers(100, 150, (n, k // group)).astype(np.uint8)
+        steps = 2.0 ** (scales.astype(np.float64) - 127)
+    else:
+        scales = rng.uniform(0.5, 2, (n, k // group)).astype(bf16)
+        steps = scales.astype(np.float64)
+    points = rng.integers(0, 16, (n, k // group)) if zeros else None
+    packed = pack_weights(codes, scales, points, format=format)
+    expected = numbers.reshape(n, -1, group) - (0 if points is None else points[..., None])
+    np.testing.assert_array_equal(packed.dequantise(), (expected * steps[..., None]).reshape(n, k))
+    assert packed.shape == (n, k)
+    assert packed.words.nbytes == 128 * k * form.bits // 8
+
+
+@pytest.mark.parametrize(("format", "group", "zeros"), FORMS)
+def test_quantising(format, group, zeros):
+    """By rounding to the nearest: 4 bits of normal numbers are some 10% off, 8 bits less."""
+    packed, w = weights(64, 512, format, group, zeros)
+    error = np.linalg.norm(packed.dequantise() - w) / np.linalg.norm(w)
+    assert error < {"int4": 0.13, "int8": 0.01, "e4m3": 0.03, "mxfp4": 0.14}[format]
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(("format", "group", "zeros"), FORMS)
+def test_each_format(target, format, group, zeros, monkeypatch):
+    monkeypatch.setenv("MINITILE_TARGET", target)
+    dtype = f16 if (target == "sm_80") == (format == "int8") and format != "mxfp4" else bf16
+    packed, _ = weights(72, 256, format, group, zeros, dtype)
+    check(17, packed, dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("dtype", [bf16, f16])
+@pytest.mark.parametrize(
+    ("format", "group", "zeros"), [*FORMS, ("int4", 128, False), ("int4", 64, True), ("e4m3", 128, False)]
+)
+def test_each_format_and_dtype(target, dtype, format, group, zeros, monkeypatch):
+    monkeypatch.setenv("MINITILE_TARGET", target)
+    if format == "mxfp4" and dtype is f16:
+        return
+    packed, _ = weights(136, 3 * group, format, group, zeros, dtype)
+    for rows in (1, 31, 200):
+        check(rows, packed, dtype)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 31, 200])
+def test_rows(rows, monkeypatch):
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    packed, _ = weights(24, 192, "int4", 64, True)
+    check(rows, packed)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        QuantisedPlan(16, 64, 128, 3, 128, parts=2),
+        pytest.param(QuantisedPlan(16, 128, 128, 3, 256, parts=4, sums=False), marks=pytest.mark.slow),
+        QuantisedPlan(32, 128, 128, 4, 128),
+        QuantisedPlan(24, 64, 256, 2, 128),
+        QuantisedPlan(24, 64, 128, 2, 128, parts=2, all_reduce=True, early=False),
+        QuantisedPlan(8, 64, 256, 2, 128, sums=False),
+    ],
+    ids=str,
+)
+def test_plans(plan, monkeypatch):
+    """Tiles larger and smaller than the rows; split-K whose blocks have not all as many steps."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    packed, _ = weights(136, 640, "int4", 128, True)
+    check(17, packed, plan=plan, bound=EXACT[bf16] if plan.sums else None)
+
+
+def test_scaled_sums_are_exact(monkeypatch):
+    """Scales with all bits of their dtype, on sums in f32: no more is lost than by the result's own rounding."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    packed, _ = weights(64, 256, "int8", 128, False, f16)
+    check(8, packed, f16, QuantisedPlan(8, 64, 128, 2, 128), EXACT[f16])
+
+
+def test_results(monkeypatch):
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    packed, _ = weights(72, 128)
+    a = np.random.default_rng(1).standard_normal((3, 128)).astype(bf16)
+    c = matmul_quantised(a, packed, dtype="f32")
+    expected = a.astype(np.float64) @ packed.dequantise().T
+    assert c.dtype == np.float32
+    assert np.linalg.norm(c - expected) / np.linalg.norm(expected) < 1e-5
+    assert matmul_quantised(a[:0], packed).shape == (0, 72)
+
+
+# fp8 -----------------------------------------------------------------------------------------------------------------
+
+
+def fp8_operands(m, n, k, seed=0):
+    rng = np.random.default_rng(seed)
+    a, b = rng.standard_normal((m, k)).astype(e4m3), rng.standard_normal((n, k)).astype(e4m3)
+    scale_a = (2.0 ** rng.uniform(-2, 2, (m, -(-k // 128)))).astype(np.float32)
+    scale_b = (2.0 ** rng.uniform(-2, 2, (-(-n // 128), -(-k // 128)))).astype(np.float32)
+    blocks, tiles = np.arange(k) // 128, np.arange(n) // 128
+    expected = (a.astype(np.float64) * scale_a[:, blocks]) @ (b.astype(np.float64) * scale_b[tiles][:, blocks]).T
+    return a, b, (scale_a, scale_b), expected
+
+
+@pytest.mark.parametrize("shape", [(1, 24, 128), (17, 72, 208), (31, 200, 384), (200, 136, 256)])
+def test_fp8(shape, monkeypatch):
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    a, b, scales, expected = fp8_operands(*shape)
+    c = matmul_fp8(a, b, scales)
+    assert c.dtype == bf16
+    assert np.linalg.norm(c.astype(np.float64) - expected) / np.linalg.norm(expected) < BOUND[bf16]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [Fp8Plan(32, 64, 3, 128, 2), Fp8Plan(16, 128, 3, 256, overlap=True), Fp8Plan(32, 64, 3, 128, 4, True)],
+    ids=str,
+)
+def test_fp8_plans(plan, monkeypatch):
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    a, b, scales, expected = fp8_operands(24, 136, 896)
+    out = np.full((24, 136), np.nan).astype(np.float32)
+    columns = np.asfortranarray(scales[0])
+    assert matmul_fp8(a, b, (columns, scales[1]), out=out, plan=plan) is out
+    assert np.linalg.norm(out - expected) / np.linalg.norm(expected) < 1e-5
+
+
+# Choices and refusals ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [1, 8, 9, 31, 64, 65, 129, 200, 256, 1000])
+def test_choices_are_possible(rows):
+    """Whole shares of 8 columns in clusters, steps for each part, all in shared memory."""
+    for n, k in ((24, 128), (6144, 4096), (4096, 14336), (32768, 512), (128256, 4096)):
+        for format, group, _ in FORMS:
+            plan = choose_quantised(rows, n, k, group, 132, True)
+            assert plan.block_N // plan.parts % 8 == 0
+            assert plan.block_K % group == 0
+            assert plan.block_K % FORMATS[format].unit == 0
+            assert plan.parts == 1 or k // plan.block_K >= plan.parts
+            assert plan.stages * (plan.block_M * plan.block_K * 2 + plan.block_N * plan.block_K) < 200 * 1024
+        fp8 = choose_fp8(rows, n, k, 132)
+        assert fp8.block_N // fp8.parts % 8 == 0
+        assert fp8.stages * (fp8.block_M + fp8.block_N) * 132 < 200 * 1024
+
+
+def test_what_does_not_fit():
+    packed, w = weights(64, 256)
+    codes, scales = np.zeros((64, 256), np.int8), np.ones((64, 2), bf16)
+    a = np.zeros((4, 256), bf16)
+    fp8, b, pair, _ = fp8_operands(4, 64, 256)
+    for call, message in (
+        (lambda: pack_weights(codes, scales, format="int5"), "no format 'int5'"),
+        (lambda: pack_weights(codes, np.ones((64, 3), bf16)), "64×256 weights of int4 with 64×3 scales"),
+        (lambda: pack_weights(codes + 8, scales), "from -8 to 7"),
+        (lambda: pack_weights(codes + 16, scales, np.zeros((64, 2))), "from 0 to 15"),
+        (lambda: pack_weights(codes, scales.astype(np.float32)), "scales of float32"),
+        (lambda: pack_weights(codes, scales, np.zeros((64, 2)), format="int8"), "zero points are for int4"),
+        (lambda: pack_weights(codes + 127, scales, format="e4m3"), "NaN"),
+        (lambda: quantise_weights(w[:, :200]), "a group must divide K"),
+        (lambda: quantise_weights(w, format="e4m3", zero_points=True), "zero points are for int4"),
+        (lambda: matmul_quantised(a[:, :128], packed), "a is 4×128 and the weights are 64×256"),
+        (lambda: matmul_quantised(a.astype(f16), packed), "pack the weights with a's dtype"),
+        (lambda: matmul_quantised(a.astype(f16), weights(64, 256, "mxfp4", 32)[0]), "the range of bf16"),
+        (lambda: matmul_quantised(a.astype(np.float32), packed), "takes matrices of bf16 and f16"),
+        (lambda: matmul_quantised(a, packed, plan=QuantisedPlan(8, block_K=64)), "no plan for groups of 128"),
+        (lambda: matmul_quantised(a, packed, out=np.zeros((4, 60), bf16)), "it must be (4, 64)"),
+        (lambda: matmul_fp8(a, b, pair), "takes matrices of e4m3 and e5m2"),
+        (lambda: matmul_fp8(fp8[:, :128].copy(), b, pair), "both have K columns"),
+        (lambda: matmul_fp8(fp8, b, (pair[1], pair[1])), "they are f32 of (4, 2)"),
+    ):
+        with pytest.raises(mt.MinitileError) as caught:
+            call()
+        assert message in f"{caught.value.message} ({caught.value.hint})"

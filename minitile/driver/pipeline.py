@@ -39,6 +39,7 @@ from minitile.transforms.pipeline.cdna4_interleave import cdna4_half_tiles, cdna
 from minitile.transforms.pipeline.check_schedule import check_schedule
 from minitile.transforms.pipeline.choose_stages import choose_stages, deepen_stages
 from minitile.transforms.pipeline.hoist_copies import hoist_copies
+from minitile.transforms.pipeline.double_buffer import double_buffer
 from minitile.transforms.pipeline.lower_manual_wgmma import lower_manual_wgmma
 from minitile.transforms.pipeline.pdl_prefetch import pdl_prefetch
 from minitile.transforms.pipeline.prefetch_fragments import prefetch_fragments
@@ -58,6 +59,7 @@ from minitile.transforms.sync.sink_bulk_store_waits import sink_bulk_store_waits
 from minitile.transforms.sync.thread_barriers import thread_barriers
 from minitile.transforms.sync.warp_barriers import warp_barriers
 from minitile.transforms.tile.chunk_epilogue import chunk_epilogue
+from minitile.transforms.tile.combine_atomics import combine_atomics
 from minitile.transforms.tile.detect_multibuffers import detect_multibuffers
 from minitile.transforms.tile.enough_threads import enough_threads
 from minitile.transforms.tile.expand_reducers import expand_reducers
@@ -111,7 +113,9 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("sink_wgmma_waits", sink_wgmma_waits),
     ("unroll_rows", unroll_rows),
     ("hoist_copies", hoist_copies),
+    ("double_buffer", double_buffer),
     ("hoist_loads", hoist_loads),
+    ("combine_atomics", combine_atomics),
     ("version_masks", version_masks),
     ("simplify", simplify),
     ("accumulator_init", accumulator_init),
@@ -163,9 +167,11 @@ OPTIONAL = frozenset(
         "simplify",
         "cdna4_half_tiles",
         "cdna4_interleave",
+        "combine_atomics",
         "cse",
         "dead_code",
         "hoist_copies",
+        "double_buffer",
         "hoist_loads",
         "accumulator_init",
         "lower_manual_wgmma",

@@ -2,9 +2,10 @@
 
     python tests/tilelang/agreement.py DIRECTORY [--only TEXT] [--target sm_90a] [--out agreement.json]
 
-DIRECTORY is a checkout as of corpus.py. Needs torch (its CPU) and einops. A file is loaded as it is, with torch's CPU
-in place of "cuda"; then the calls of `SMALL` are made among its names. What a file itself asserts of its results
-(`torch.testing.assert_close`, `assert_allclose`) decides; a call that asserts nothing compares as written here.
+DIRECTORY is a checkout as of corpus.py. Needs torch (its CPU) and einops; some files triton. A file is loaded as it is,
+with torch's CPU in place of "cuda"; then the calls of `SMALL` are made among its names. What a file itself asserts of
+its results (`torch.testing.assert_close`, `assert_allclose`) decides; a call that asserts nothing compares as written
+here.
 """
 
 from __future__ import annotations
@@ -27,8 +28,25 @@ SMALL: dict[str, list[str]] = {
     "attention_sink/example_gqa_sink_bwd_bhsd.py": ["main(1, 64, 64, 64, 32)"],
     "attention_sink/example_gqa_sink_bwd_varlen.py": ["main(1, 2, 128, 128, 64, 2)"],
     "attention_sink/example_gqa_sink_fwd_varlen.py": ["main(1, 2, 128, 128, 64, 2)"],
+    "attention_sink/example_mha_sink_bwd_bhsd.py": ["main(1, 64, 64, 64)"],
     "attention_sink/example_mha_sink_fwd_bhsd.py": ["main(1, 1, 128, 128, 64)"],
+    "block_causal_attention/block_causal_attention.py": ["_run_fixed_case(1, 128, 1, 64, 16)"],
+    "block_causal_attention/block_causal_attention_varlen.py": ["_run_varlen_case([128], 1, 64, 16)"],
     "blocksparse_attention/example_tilelang_block_sparse_attn.py": ["test_topk_sparse_attention()"],
+    "blocksparse_attention/example_tilelang_sparse_gqa_decode_varlen_indice.py": [
+        "q, k, v = (torch.randn(*s).half() for s in ((2, 8, 64), (2, 256, 2, 64), (2, 256, 2, 64)))",
+        "at = torch.tensor([[4, 2, 0, -1], [7, 6, 3, 1]], dtype=torch.int32)[:, None].expand(2, 2, 4).contiguous()",
+        "n = torch.tensor([130, 250], dtype=torch.int32)",
+        "have = SparseFlashAttn(2, 8, 2, 64, 64, 32)(q, k, v, at, n)",
+        "close(have, ref_program_torch(q, k, v, at, n, 256, 8, 32))",
+    ],
+    "blocksparse_attention/example_tilelang_sparse_gqa_decode_varlen_mask.py": [
+        "q, k, v = (torch.randn(*s).half() for s in ((2, 8, 64), (2, 256, 2, 64), (2, 256, 2, 64)))",
+        "n, kept = torch.tensor([130, 250], dtype=torch.int32), torch.rand(2, 2, 8) > 0.4",
+        "kept[:, :, 0], kept[0, :, 5:] = True, False",
+        "have = SparseFlashAttn(2, 8, 2, 64, 64, 32)(q, k, v, kept, n)",
+        "close(have, ref_program_torch(q, k, v, kept, n, 256, 8, 32))",
+    ],
     "blocksparse_gemm/example_blocksparse_gemm.py": [
         "a, b, mask = torch.randn(128, 128).half(), torch.randn(128, 128).half(), torch.rand(2, 2, 4) > 0.5",
         "f = blocksparse_matmul.compile(M=128, N=128, K=128, block_M=64, block_N=64, block_K=32, num_stages=2, "
@@ -63,6 +81,21 @@ SMALL: dict[str, list[str]] = {
     ],
     "deepseek_nsa/example_tilelang_nsa_decode.py": ["main()"],
     "deepseek_nsa/example_tilelang_nsa_fwd.py": ["main()"],
+    "deepseek_v32/fp8_lighting_indexer.py": [
+        "q, w = torch.randn(16, 32, 64).to(torch.float8_e4m3fn), torch.randn(16, 32)",
+        "start, end = torch.arange(16, dtype=torch.int32) // 2, torch.arange(16, dtype=torch.int32) + 100",
+        "k, scales = per_custom_dims_cast_to_fp8(torch.randn(256, 64).bfloat16(), (0,), False)",
+        "want, _ = ref_fp8_mqa_logits(q.float(), k.float() * scales[:, None], w, start, end)",
+        "have = mqa_attn_return_logits_interface(q, k, scales, w, start, end)",
+        "assert (have.isfinite() == want.isfinite()).all()",
+        "close(have.nan_to_num(0, 0, 0), want.nan_to_num(0, 0, 0))",
+    ],
+    "deepseek_v32/sparse_mla_fwd.py": [
+        "q, kv = torch.randn(1, 4, 16, 576).bfloat16(), torch.randn(1, 64, 1, 576).bfloat16()",
+        "at = torch.stack([torch.randperm(64) for _ in range(4)]).int().view(1, 4, 1, 64)",
+        "have, _ = sparse_mla_fwd_interface(q, kv, at, block_I=32, threads=128)",
+        "close(have, ref_sparse_mla_fwd_interface(q, kv, at), 2e-2, 2e-2)",
+    ],
     "deepseek_v32/topk_selector.py": [
         "x = torch.randn(2, 512)",
         "found = tl_topk(x, torch.zeros(2, dtype=torch.int32), torch.full((2,), 512, dtype=torch.int32), 64)",
@@ -79,15 +112,45 @@ SMALL: dict[str, list[str]] = {
     "dsa_hisa/fp8_block_mean_pooling.py": ["test_fp8_block_mean_pooling(512, 128, 128)"],
     "dsa_hisa/pool_mqa_fp8.py": ["test_pool_mqa_fp8(512, 64, 64, 16, 32)"],
     "dsa_sparse_finetune/indexer_topk_reducesum.py": ["test_kernel(1, 128, 16, 64, 32)"],
+    "dsa_sparse_finetune/sparse_mla_fwd.py": [
+        "q, kv = torch.randn(12, 16, 576).bfloat16(), torch.randn(12, 1, 576).bfloat16()",
+        "ends, at = torch.tensor([0, 5, 12], dtype=torch.int32), torch.full((12, 1, 32), 12, dtype=torch.int32)",
+        "at[:, 0, :5] = torch.stack([torch.randperm(5) for _ in range(12)]).int()",
+        "have, _ = sparse_mla_fwd_interface(q, kv, at, ends)",
+        "close(have, ref_sparse_mla_fwd_interface(q, kv, at, ends), 2e-2, 2e-2)",
+    ],
+    "dsa_sparse_finetune/sparse_mla_topk_reducesum.py": [
+        "q, kv = torch.randn(32, 16, 576).bfloat16(), torch.randn(32, 576).bfloat16()",
+        "ends, at = torch.tensor([0, 32], dtype=torch.int32), torch.arange(32, dtype=torch.int32)",
+        "at = at.expand(32, 32).contiguous()",
+        "lse, want = ref_mla_topk_softmax(q, kv, at, ends)",
+        "have = sparse_mla_topk_reducesum_interface(q, kv[:, None], at[:, None], lse, ends, dim_v=512)",
+        "close(have.squeeze(-2), want)",
+    ],
     "dynamic_shape/example_dynamic.py": ["main(128, 128, 128)"],
     "elementwise/example_elementwise_add.py": ["main(64, 96)"],
     "flash_attention/example_gqa_bwd.py": ["main(1, 2, 128, 64, 64, 2)"],
     "flash_attention/example_gqa_bwd_tma_reduce.py": ["main(1, 2, 128, 64, 64, 2)"],
+    "flash_attention/example_gqa_bwd_tma_reduce_varlen.py": ["main(1, 2, 128, 64, 64, 2, True, True)"],
     "flash_attention/example_gqa_fwd_bshd.py": ["main(1, 2, 128, 64, False, 2)"],
+    "flash_attention/example_gqa_fwd_varlen.py": [
+        "q, k, v = (torch.randn(190, h, 64).half() for h in (2, 1, 1))",
+        "ends = torch.tensor([0, 70, 190], dtype=torch.int32)",
+        "how = dict(block_M=64, block_N=64, num_stages=1, threads=128)",
+        "have = flashattn(2, 2, 190, 190, 2, 64, False, **how)(q, k, v, ends, ends, 120)",
+        "close(have, attended(q, k.expand(190, 2, 64), v.expand(190, 2, 64), ends))",
+    ],
     "flash_attention/example_mha_bwd_bhsd.py": ["main(1, 1, 128, 64)"],
     "flash_attention/example_mha_bwd_bshd.py": ["main(1, 1, 128, 64)"],
     "flash_attention/example_mha_fwd_bhsd.py": ["main(1, 1, 128, 128, 64, True)"],
     "flash_attention/example_mha_fwd_bshd.py": ["main(1, 1, 128, 64, True)"],
+    "flash_attention/example_mha_fwd_varlen.py": [
+        "q, k, v = (torch.randn(190, 2, 64).half() for _ in range(3))",
+        "ends = torch.tensor([0, 70, 190], dtype=torch.int32)",
+        "how = dict(block_M=64, block_N=64, num_stages=1, threads=128)",
+        "have = flashattn(2, 190, 190, 2, 64, False, **how)(q, k, v, ends, ends, 120)",
+        "close(have, attended(q, k, v, ends))",
+    ],
     "flash_decoding/example_gqa_decode.py": ["main(1, 8, 2, 1024, 64)"],
     "flash_decoding/example_gqa_decode_varlen_logits.py": [
         "from types import SimpleNamespace as Of",  # its seed makes sequences of 142 and 147, of as many blocks as 192
@@ -100,7 +163,15 @@ SMALL: dict[str, list[str]] = {
         "a, b = torch.randn(128, 64).half(), torch.randn(64, 128).half()",
         "close(matmul(a, b, 64, 64, 32), a @ b)",
     ],
+    "gemm/example_gemm_advanced_autotune.py": [
+        "f = matmul(128, 256, 64, **{**get_heuristic_config(), 'block_N': 128})",
+        "f.get_profiler().assert_allclose(ref_program, atol=1e-2, rtol=1e-2)",
+    ],
     "gemm/example_gemm_autotune.py": ["main(128, 256, 64)"],
+    "gemm/example_gemm_autotune_early_stop.py": [
+        "a, b = torch.randn(64, 64).half(), torch.randn(64, 64).half()",
+        "close(matmul_early_stop(64, 64, 64, block_M=64, block_N=32)(a, b), a @ b.t())",
+    ],
     "gemm/example_gemm_autotune_pass_configs.py": ["main(128, 128, 64)", "main_decorator(128, 128, 64)"],
     "gemm/example_gemm_persistent.py": ["main(128, 256, 64)"],
     "gemm_fp8/example_tilelang_gemm_amd.py": ["test_gemm_fp8(256, 256, 128)"],
@@ -116,6 +187,7 @@ SMALL: dict[str, list[str]] = {
         "matmul(a, b, c, 64, 64, 32, 2)",
         "close(c, a.float() @ b.float())",
     ],
+    "gemm_streamk/example_tilelang_gemm_streamk.py": ["main()"],
     "gemm_tcgen05/gemm_mma.py": [],
     "gemv/example_gemv.py": [
         "f = naive_gemv.compile(N=128, K=64, BLOCK_N=128, BLOCK_K=32)",
@@ -166,15 +238,21 @@ LEFT_OUT: dict[str, str] = {
     "simulator calls a race. Their barriers are right: without the check they agree with float64",
 }
 
-# nearer: for files whose own tolerance is below what f16 allows their reference.
+# nearer: for files whose own tolerance is below what f16 allows their reference. attended: of sequences between `ends`,
+# for files whose reference is flash_attn.
 PRELUDE = """
 import torch
+torch.manual_seed(0)
 def close(have, want, rtol=1e-2, atol=1e-2):
     torch.testing.assert_close(have.float(), want.float(), rtol=rtol, atol=atol)
 def nearer(have, reference, inputs):
     exact = reference(*(t.double() for t in inputs))
     ours, theirs = ((found.double() - exact).abs().mean() for found in (have, reference(*inputs)))
     assert ours < theirs, f"{ours} off float64, the reference {theirs}"
+def attended(q, k, v, ends):
+    parts = [[x[a:b].double().transpose(0, 1) for x in (q, k, v)] for a, b in zip(ends, ends[1:])]
+    scores = [q @ k.transpose(1, 2) * q.shape[-1] ** -0.5 for q, k, _ in parts]
+    return torch.cat([(s.softmax(-1) @ v).transpose(0, 1) for s, (_, _, v) in zip(scores, parts)])
 """
 
 

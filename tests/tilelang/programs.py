@@ -115,7 +115,7 @@ def tuned(M, N, block=None):
 
 
 @tilelang.jit
-def convolved(image, weights, stride, dilation, pad, threads=128):
+def convolved(image, weights, stride, dilation, pad, block=32, threads=128):
     """A convolution by T.im2col, with views of the weights and of the result."""
     N, C, H, W, F, K = T.const("N, C, H, W, F, K")
     OH = (H + 2 * pad - dilation * (K - 1) - 1) // stride + 1
@@ -123,10 +123,10 @@ def convolved(image, weights, stride, dilation, pad, threads=128):
     image: T.Tensor((N, H, W, C), T.float16)
     weights: T.Tensor((K, K, C, F), T.float16)
     out = T.empty((N, OH, OW, F), T.float32)
-    with T.Kernel(T.ceildiv(F, 16), T.ceildiv(N * OH * OW, 32), threads=threads) as (bx, by):
-        rows = T.alloc_shared((32, 16), T.float16)
+    with T.Kernel(T.ceildiv(F, 16), T.ceildiv(N * OH * OW, block), threads=threads) as (bx, by):
+        rows = T.alloc_shared((block, 16), T.float16)
         columns = T.alloc_shared((16, 16), T.float16)
-        acc = T.alloc_fragment((32, 16), T.float32)
+        acc = T.alloc_fragment((block, 16), T.float32)
         flat = T.Tensor((K * K * C, F), T.float16, weights.data)
         flat_out = T.Tensor((N * OH * OW, F), T.float32, out.data)
         T.clear(acc)
@@ -134,7 +134,7 @@ def convolved(image, weights, stride, dilation, pad, threads=128):
             T.im2col(image, rows, by, k, K, stride, dilation, pad)
             T.copy(flat[k * 16, bx * 16], columns)
             T.gemm(rows, columns, acc)
-        T.copy(acc, flat_out[by * 32, bx * 16])
+        T.copy(acc, flat_out[by * block, bx * 16])
     return out
 
 

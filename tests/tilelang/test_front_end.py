@@ -237,8 +237,16 @@ def test_compile_only_reports_what_is_refused(tmp_path: Path, capsys: pytest.Cap
     assert "2 kernels compiled for sm_90a, 1 of them refused" in said
 
 
-@pytest.mark.parametrize(("stride", "dilation", "pad"), [(1, 1, 1), (2, 1, 0), (1, 2, 2)])
-def test_a_convolution_by_im2col(stride: int, dilation: int, pad: int) -> None:
+@pytest.mark.parametrize(("stride", "dilation", "pad", "block"), [(1, 1, 1, 32), (2, 1, 0, 64), (1, 2, 2, 64)])
+def test_a_convolution_by_im2col(
+    stride: int, dilation: int, pad: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 64 rows by wgmma: what is gathered for the next product is written while one runs."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    sizes = {"N": 2, "C": 8, "H": 7, "W": 6, "F": 16, "K": 3}
+    how = {"stride": stride, "dilation": dilation, "pad": pad, "block": block}
+    (compiled,) = programs.convolved.compile(**sizes, **how).compiled("sm_90a")
+    assert ("%rows = alloc {type_ = shared<2 versions" in compiled.asm["tile_ir"]) == (block == 64)
     image, weights = normal(2, 7, 6, 8, dtype="float16"), normal(3, 3, 8, 16, dtype="float16")
     padded = np.pad(image.astype(np.float64), ((0, 0), (pad, pad), (pad, pad), (0, 0)))
     reach = 2 * dilation + 1
@@ -248,7 +256,7 @@ def test_a_convolution_by_im2col(stride: int, dilation: int, pad: int) -> None:
         for x in range(columns):
             at = (slice(n * stride, n * stride + reach, dilation) for n in (y, x))
             want[:, y, x] = np.einsum("nhwc,hwcf->nf", padded[:, *at], weights.astype(np.float64))
-    np.testing.assert_allclose(programs.convolved(image, weights, stride, dilation, pad), want, rtol=1e-3, atol=1e-2)
+    np.testing.assert_allclose(programs.convolved(image, weights, **how), want, rtol=1e-3, atol=1e-2)
 
 
 @pytest.mark.parametrize(("rows", "columns", "over"), [(4, 64, 8), (7, 17, 16), (5, 1, 32), (3, 70, 64)])

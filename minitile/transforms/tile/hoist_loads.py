@@ -46,7 +46,7 @@ def hoist_loads(kernel: Kernel, context: PassContext) -> None:
         return
     threads = kernel.threads
     tiles = (v for op in kernel.body.walk() for v in op.results if isinstance(v.type, TileType))
-    largest = max((_registers(v, threads) for v in tiles), default=0)
+    largest = max((registers(v, threads) for v in tiles), default=0)
     room = min(HOISTED, equal_share(2 * threads) - TILE_ROOM - largest)
     written = {a.mem for op in kernel.walk() for a in op.accesses() if a.writes}
     stores = bool(kernel.attrs.get("wishes"))
@@ -67,7 +67,7 @@ def _only_reads(op: Op) -> bool:
     return bool(accesses) and not op.syncs() and not any(a.writes for a in accesses)
 
 
-def _is_quiet(op: Op, stores: bool) -> bool:
+def is_quiet(op: Op, stores: bool) -> bool:
     """Whether a load of what the kernel does not write may pass an operation: it reads, copies, or waits for copies,
     and does not wait for what others do. stores: it may write to tensors."""
     if isinstance(op, tile.Wait | tile.Join | tile.NoToken | tile.SyncThreads | tile.AsyncCopy):
@@ -77,17 +77,17 @@ def _is_quiet(op: Op, stores: bool) -> bool:
     return _only_reads(op)
 
 
-def _is_pipelines(op: Op) -> bool:
+def is_pipelines(op: Op) -> bool:
     """Whether an operation belongs to products, or to the pipelines of what they multiply."""
     return isinstance(op, tile.Gemm | roles.Await) or op.mnemonic in ("async_gemm", "consumer_wait", "consumer_release")
 
 
-def _gathers(op: Op) -> bool:
+def gathers(op: Op) -> bool:
     """Whether an operation loads a matrix from places of its elements' own, as no instruction copies it."""
     return isinstance(op, tile.Load) and len(op.shape) == 2 and any(isinstance(v.type, TileType) for v in op.indices)
 
 
-def _registers(value: Value, threads: int) -> int:
+def registers(value: Value, threads: int) -> int:
     return -(-math.prod(value.shape) * value.dtype.bits // (32 * threads))
 
 
@@ -116,7 +116,7 @@ def _loads_first(ops: list[Op], threads: int, room: int) -> list[Op]:
         if needed is None:
             continue
         if any(earlier not in first and earlier not in needed for earlier in ops[:n]):
-            room -= _registers(op.results[0], threads)
+            room -= registers(op.results[0], threads)
             if room < 0:
                 break
         first.update(dict.fromkeys((*needed, op)))
@@ -129,14 +129,14 @@ def _loads_first(ops: list[Op], threads: int, room: int) -> list[Op]:
 def _a_turn_ahead(loop: control.For, before: Block, threads: int, written: set[Value | None], stores: bool) -> None:
     body = loop.body
     multiplies = any("gemm" in op.mnemonic for op in body.walk())
-    if loop.kind != "serial" or not all(_is_quiet(op, stores) or (stores and _is_pipelines(op)) for op in body.walk()):
+    if loop.kind != "serial" or not all(is_quiet(op, stores) or (stores and is_pipelines(op)) for op in body.walk()):
         return
     reads = all(map(_only_reads, body.walk()))
     if not reads and multiplies and not stores:
         return
     room, rows, inside = GATHERED if multiplies else AHEAD, list[tuple[Op, list[Op]]](), {*body.ops}
     for op in body.ops:
-        if multiplies and not _gathers(op):
+        if multiplies and not gathers(op):
             continue
         needed = made_by(op, inside) if _is_row(op) else None
         used = {v for one in (*(needed or ()), op) for v in one.operands}
@@ -144,20 +144,20 @@ def _a_turn_ahead(loop: control.For, before: Block, threads: int, written: set[V
             continue
         if not reads and (op.accesses()[0].mem in written or None in written):
             continue
-        room -= _registers(op.results[0], threads)
+        room -= registers(op.results[0], threads)
         if room >= 0:
             rows.append((op, needed))
     if not rows:
         return
     b = Builder(before)
     b.loc = loop.loc
-    first = _loaded(b, rows, loop, loop.lower)
+    first = loaded(b, rows, loop, loop.lower)
     taken = {op.results[0]: body.add_arg(op.results[0].type, op.results[0].name) for op, _ in rows}
     rest = [op for op in body.ops if not any(op is moved for moved, _ in rows)]
     place = _place(rest, taken) if multiplies else 0
     body.ops = rest[:place]
     with b.inside(body):
-        following = _loaded(b, rows, loop, b.add(loop.iv, loop.step))
+        following = loaded(b, rows, loop, b.add(loop.iv, loop.step))
     for op in rest:
         for inner in (op, *(inner for region in op.regions for inner in region.walk())):
             inner.replace_operands(lambda v: taken.get(v, v))
@@ -182,7 +182,7 @@ def _place(ops: list[Op], taken: Collection[Value]) -> int:
     return last + 1
 
 
-def _loaded(b: Builder, rows: list[tuple[Op, list[Op]]], loop: control.For, number: Value) -> tuple[Value, ...]:
+def loaded(b: Builder, rows: list[tuple[Op, list[Op]]], loop: control.For, number: Value) -> tuple[Value, ...]:
     """What the loop's turn of this number loads; zeros where there is none."""
     then, orelse = Block(), Block()
     names = {loop.iv: number}

@@ -1,0 +1,45 @@
+// Not where the tile is used for something else as well, besides the product: here it is kept.
+// pass: double_buffer
+// target: sm_90a
+tile kernel @kept(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, wishes = true} {
+  launch 1, 1, 1 {threads = 512} (%bx: i32, %by: i32, %bz: i32) {
+    %s = alloc {type_ = shared<64x64xf16>} : shared<64x64xf16>
+    %z = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
+    %y = splat 0.0:f16 {shape = (64, 64)} : tile<64x64xf16>
+    %r, %last = for 0, 4, 1, [%z, %y] : tile<64x64xf32>, tile<64x64xf16> (%k: i32, %c: tile<64x64xf32>, %l: tile<64x64xf16>) {
+      %i = iota {shape = (64, 64), dim = 0} : tile<64x64xi32>
+      %j = iota {shape = (64, 64), dim = 1} : tile<64x64xi32>
+      %at = add %i, %k : tile<64x64xi32>
+      %x = load %X[%at, %j] {shape = (64, 64), dims = (none, none)} : tile<64x64xf16>
+      store %s[0, 0], %x {dims = (0, 1)}
+      %d, %t = async_gemm %s[0, 0], %s[0, 0], %c : tile<64x64xf32>, token<wgmma>
+      %e = await %d, %t : tile<64x64xf32>
+      yield %e, %x
+    }
+    %g = cast %last {to = f32} : tile<64x64xf32>
+    %f = add %r, %g : tile<64x64xf32>
+    store %Y[0, 0], %f {dims = (0, 1)}
+  }
+}
+
+// ----
+tile kernel @kept(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, wishes = true} {
+  launch 1, 1, 1 {threads = 512} (%bx: i32, %by: i32, %bz: i32) {
+    %s = alloc {type_ = shared<64x64xf16>} : shared<64x64xf16>
+    %z = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
+    %y = splat 0.0:f16 {shape = (64, 64)} : tile<64x64xf16>
+    %r, %last = for 0, 4, 1, [%z, %y] : tile<64x64xf32>, tile<64x64xf16> (%k: i32, %c: tile<64x64xf32>, %l: tile<64x64xf16>) {
+      %i = iota {shape = (64, 64), dim = 0} : tile<64x64xi32>
+      %j = iota {shape = (64, 64), dim = 1} : tile<64x64xi32>
+      %at = add %i, %k : tile<64x64xi32>
+      %x = load %X[%at, %j] {shape = (64, 64), dims = (none, none)} : tile<64x64xf16>
+      store %s[0, 0], %x {dims = (0, 1)}
+      %d, %t = async_gemm %s[0, 0], %s[0, 0], %c : tile<64x64xf32>, token<wgmma>
+      %e = await %d, %t : tile<64x64xf32>
+      yield %e, %x
+    }
+    %g = cast %last {to = f32} : tile<64x64xf32>
+    %f = add %r, %g : tile<64x64xf32>
+    store %Y[0, 0], %f {dims = (0, 1)}
+  }
+}

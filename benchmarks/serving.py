@@ -2,6 +2,7 @@
 
     python benchmarks/bars.py serving        the bars
     python benchmarks/bars.py serving --rows cublas-200 memory-large
+    python benchmarks/bars.py serving --rows w4a16 fp8 --seconds 150    weights of 4 and 8 bits
 
 A batch goes through copies of a layer's weights that fill more than ROTATED bytes, so that L2 (50 MB on an H200) does
 not hold them, and is recorded in a CUDA graph. Contenders come in turn within each round; a ratio is the median over
@@ -9,7 +10,9 @@ the rounds. Results are checked first: all rows of some columns against float64,
 
 Contenders: `cublas` is torch.mm; `copy` is a device copy of LARGE bytes, whose rate (read and written together) our
 rate of weights' bytes is a share of; `bf16` is our own product of the same sizes; `tuned` is the fastest of many plans
-of a random problem (matmul.py). An operation with other weights is a row of OPERATIONS, and its bars are rows of BARS.
+of a random problem (matmul.py). An operation with other weights is a row of OPERATIONS (serving_operations.py), and its
+bars are rows of BARS, with the numbers of rows that are worth most first. Processes compile what cases need, while the
+GPU measures those before them.
 """
 
 from __future__ import annotations
@@ -24,6 +27,10 @@ import contest
 import matmul
 import timing
 from bars import Found, Row
+from serving_operations import OPERATIONS, Operation
+
+from minitile.ops.machine import Machine
+from minitile.ops.multiply import machine_of_device
 
 TITLE = "Products of few rows: serving"
 REMARKS = [
@@ -44,56 +51,18 @@ LAYERS = (  # N × K of the weights
 )
 ROW_COUNTS = (1, 8, 16, 32, 48, 64, 96, 128, 160, 200, 256, 512, 1000, 4096)
 FEW = (1, 2, 4, 8)  # rows that are held against the speed of memory
-QUANTISED_ROWS = (16, 32, 64, 128, 256)
+QUANTISED_ROWS = (16, 64, 256, 32, 128)
 ROTATED = 256 << 20  # bytes
 LARGE = 1 << 30  # bytes that the copy reads and writes
 ROUNDS = 15
 COLUMNS = 512  # of a result, checked against float64
-BOUND = 4e-3  # relative
 MEMORY = 64 << 20  # bytes of weights from which on the bar of memory is the higher one
-
-
-@dataclass(frozen=True)
-class Operation:
-    """How a product with weights of one kind is made and launched.
-
-    weights(n, k, seed): what the layer holds, tensors. launch(x, weights, out): x is m × k bf16, out m × n bf16.
-    exact(weights, columns): the weights that it stands for, float64, of these columns of the result, as they lie
-    (columns × k). bytes(n, k): of the weights. bound: of the relative error.
-    """
-
-    weights: Callable[[int, int, int], tuple[Any, ...]]
-    launch: Callable[[Any, tuple[Any, ...], Any], Any]
-    exact: Callable[[tuple[Any, ...], Any], Any]
-    bytes: Callable[[int, int], int]
-    bound: float = BOUND
-
-
-def random_weights(n: int, k: int, seed: int) -> tuple[Any, ...]:
-    """Standard normal numbers, n × k."""
-    import torch
-
-    generator = torch.Generator("cuda").manual_seed(seed)
-    return (torch.randn((n, k), device="cuda", generator=generator, dtype=torch.bfloat16),)
-
-
-def multiply(x: Any, weights: tuple[Any, ...], out: Any) -> Any:
-    import minitile as mt
-
-    return mt.ops.matmul(x, weights[0].t(), out=out)
 
 
 def cublas(x: Any, weights: tuple[Any, ...], out: Any) -> Any:
     import torch
 
     return torch.mm(x, weights[0].t(), out=out)
-
-
-OPERATIONS: dict[str, Operation] = {
-    "bf16": Operation(
-        random_weights, multiply, lambda weights, columns: weights[0][columns].double(), lambda n, k: 2 * n * k
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -147,14 +116,13 @@ BARS = (
         "copy",
         layers=lambda size: size < MEMORY,
     ),
+    Bar("w4a16", "W4A16 against our bf16", 2.2, 3.0, "w4a16", (1, 16, 32, 8), "bf16"),
     Bar("fp8", "fp8 with block scales against our bf16", 1.5, 1.8, "fp8", QUANTISED_ROWS, "bf16"),
-    Bar("w4a16", "W4A16 against our bf16", 2.2, 3.0, "w4a16", (1, 8, 16, 32), "bf16"),
 )
 RANDOM = {f"random-{seed}": [f"random {seed}: {case}" for case in matmul.draw(30, seed)] for seed in (1, 2)}
 CASES = {
     str(case): case
     for bar in BARS
-    if bar.operation in OPERATIONS
     for m in bar.rows
     for n, k in LAYERS
     if bar.layers(2 * n * k)
@@ -175,7 +143,6 @@ ROWS = [
         least=bar.least,
     )
     for bar in BARS
-    if bar.operation in OPERATIONS
 ]
 ROWS += [
     Row(
@@ -188,6 +155,9 @@ ROWS += [
     )
     for name, cases in RANDOM.items()
 ]
+
+
+CONTENDERS = {case: [other for row in ROWS for name, other in row.cells if name == case] for case in CASES}
 
 
 def place() -> str:
@@ -223,12 +193,14 @@ def measure(name: str, against: Sequence[str]) -> Found:
     import torch
 
     case = CASES[name]
+    compiled(case, against)
     sets, weights_bytes = layer(case.operation, case.n, case.k), OPERATIONS[case.operation].bytes(case.n, case.k)
     x = torch.randn((case.rows, case.k), device="cuda", dtype=torch.bfloat16)
     out = torch.empty((case.rows, case.n), device="cuda", dtype=torch.bfloat16)
     operation = OPERATIONS[case.operation]
-    error = check(operation, x, sets[-1], out)
-    batches = {"minitile": recorded(operation.launch, x, sets, out)}
+    rows, exact = operation.rows(x)
+    error = check(operation, rows, exact, sets[-1], out)
+    batches = {"minitile": recorded(operation.launch, rows, sets, out)}
     counts = {"minitile": len(sets)}
     for contender in against:
         if contender == "copy":
@@ -251,9 +223,9 @@ def measure(name: str, against: Sequence[str]) -> Found:
 
 
 def plan(case: Case) -> str:
-    """The plan of our product, where the operation is a plain one."""
+    """The plan of our product."""
     if case.operation != "bf16":
-        return case.operation
+        return str(OPERATIONS[case.operation].plan(case.rows, case.n, case.k, machine_of_device(0)))
     import torch
 
     import minitile as mt
@@ -270,15 +242,16 @@ def recorded(launch: Callable[[Any, Any, Any], Any], x: Any, sets: Sequence[Any]
     return contest.record(lambda: [launch(x, weights, out) for weights in sets], 1)[0]
 
 
-def check(operation: Operation, x: Any, weights: tuple[Any, ...], out: Any) -> float:
-    """The relative error of a launch, all rows of some columns; raises contest.Wrong. Of the others, those far off."""
+def check(operation: Operation, x: Any, exact: Any, weights: tuple[Any, ...], out: Any) -> float:
+    """The relative error of a launch, all rows of some columns; raises contest.Wrong. Of the others, those far off.
+    exact: the rows in float64."""
     import torch
 
     out.fill_(float("nan"))
     operation.launch(x, weights, out)
     n = out.shape[1]
     columns = torch.linspace(0, n - 1, min(COLUMNS, n), device="cuda", dtype=torch.float64).round().long()
-    error = contest.relative_error(out[:, columns], x.double() @ operation.exact(weights, columns).t())
+    error = contest.relative_error(out[:, columns], exact @ operation.exact(weights, columns).t())
     sums = out.float().sum(1)  # of all columns
     if not (error <= operation.bound and bool(torch.isfinite(sums).all())):
         raise contest.Wrong(f"relative error {error:.1e}, sums {sums[:4].tolist()}")
@@ -287,6 +260,33 @@ def check(operation: Operation, x: Any, weights: tuple[Any, ...], out: Any) -> f
         if not elsewhere <= operation.bound:
             raise contest.Wrong(f"relative error {elsewhere:.1e} against torch's result")
     return error
+
+
+# Compiling ahead -----------------------------------------------------------------------------------------------------
+
+_jobs: dict[tuple[str, int, int, int], Any] = {}  # by operation and sizes
+
+
+def ahead(cases: Sequence[str], seconds: float) -> None:
+    """What bars.py is going to ask for, in its order: processes begin to compile it."""
+    for case in (CASES[name] for name in cases if name in CASES):
+        for operation in (case.operation, *CONTENDERS[str(case)]):
+            key = operation, case.rows, case.n, case.k
+            if operation in OPERATIONS and key not in _jobs:
+                _jobs[key] = pool().submit(compile_one, *key, machine_of_device(0))
+
+
+def compile_one(operation: str, m: int, n: int, k: int, machine: Machine) -> str:
+    made = OPERATIONS[operation]
+    return made.compile(m, n, k, made.plan(m, n, k, machine))
+
+
+def compiled(case: Case, against: Sequence[str]) -> None:
+    """Waits for what `ahead` has begun of a case. What could not be compiled is no matter of here: a launch says so."""
+    for operation in (case.operation, *against):
+        job = _jobs.get((operation, case.rows, case.n, case.k))
+        if job is not None and (remark := job.exception() or job.result()):
+            print(f"{case} {operation}: {remark}"[:200], flush=True)
 
 
 # Random problems -----------------------------------------------------------------------------------------------------

@@ -14,8 +14,13 @@ import serving
 import serving_plans
 
 import minitile.language as T
+from minitile.ops.machine import H200
 from minitile.ops.multiply import assembled
 from minitile.ops.plan import Plan
+from minitile.ops.quantised.pack import QuantisedWeights
+from tests.ops.test_grouped_launch import Array, gpu, torch
+
+__all__ = ["gpu", "torch"]  # fixtures
 
 
 def test_the_suite_has_the_bars_of_serving():
@@ -66,3 +71,39 @@ def test_a_line_for_each_problem():
     case = serving_plans.Case(8, 512, 512, "NT")
     assert serving_plans.told(case, {"cublas": 6.0, "slow": 4.0, "fast": 3.0}).endswith("2.000 of cuBLAS, 3.0 µs, fast")
     assert serving_plans.told(case, {"cublas": 6.0}).endswith("no plan")
+
+
+def test_weights_of_4_and_8_bits_have_bars():
+    """The rows that are worth most come first; each is held against our bf16."""
+    rows = {row.name: row for row in serving.ROWS}
+    assert [rows[name].bar for name in ("w4a16", "fp8")] == [2.2, 1.5]
+    first = [str(serving.Case("w4a16", 1, n, k)) for n, k in serving.LAYERS]
+    assert [case for case, other in rows["w4a16"].cells if other == "bf16"][:10] == first
+    assert len(rows["fp8"].cells) == 50
+    assert serving.CONTENDERS["fp8 64 × 4099x4097"] == ["bf16"]
+    assert serving.CONTENDERS["16 × 4096x4096"] == ["cublas"]
+
+
+@pytest.mark.parametrize("operation", ["w4a16", "fp8"])
+@pytest.mark.parametrize(("m", "n", "k"), [(16, 4096, 4096), (1, 4099, 4097)])
+def test_operations_compile_ahead(operation, m, n, k):
+    assert serving.compile_one(operation, m, n, k, H200) == ""
+
+
+@pytest.mark.parametrize("operation", ["w4a16", "fp8"])
+def test_a_call_finds_what_was_compiled_ahead(operation, torch, tmp_path, monkeypatch):
+    monkeypatch.setenv("MINITILE_CACHE_DIR", str(tmp_path))
+    assert serving.compile_one(operation, 24, 192, 512, H200) == ""
+    there = set(tmp_path.rglob("*"))
+    assert there
+    made, out = serving.OPERATIONS[operation], Array((24, 192))
+    if operation == "fp8":
+        x = Array((24, 512), "float8_e4m3fn"), Array((4, 24), "float32").t()
+        weights = Array((192, 512), "float8_e4m3fn"), Array((2, 4), "float32")
+    else:
+        x = Array((24, 512))
+        weights = (QuantisedWeights("int4", 192, 512, 128, Array((3, 32, 128), "int32"), Array((4, 192))),)
+    for _ in range(2):
+        made.launch(x, weights, out)
+    assert len(torch.launches) == 2
+    assert set(tmp_path.rglob("*")) == there

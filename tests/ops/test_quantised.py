@@ -96,6 +96,15 @@ def test_each_format_and_dtype(target, dtype, format, group, zeros, monkeypatch)
         check(rows, packed, dtype)
 
 
+@pytest.mark.parametrize(("k", "format", "group", "zeros"), [(71, "int4", 64, True), (201, "mxfp4", 32, False)])
+def test_odd_sizes(k, format, group, zeros, monkeypatch):
+    """K that no group divides, in rows that the copy engine does not take."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    packed, _ = weights(67, k, format, group, zeros)
+    assert packed.scales.shape == (-(-k // group), 128)
+    check(5, packed)
+
+
 @pytest.mark.parametrize("rows", [1, 3, 31, 200])
 def test_rows(rows, monkeypatch):
     monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
@@ -153,7 +162,7 @@ def fp8_operands(m, n, k, seed=0):
     return a, b, (scale_a, scale_b), expected
 
 
-@pytest.mark.parametrize("shape", [(1, 24, 128), (17, 72, 208), (31, 200, 384), (200, 136, 256)])
+@pytest.mark.parametrize("shape", [(1, 24, 128), (17, 72, 208), (5, 67, 201), (31, 200, 384), (200, 136, 256)])
 def test_fp8(shape, monkeypatch):
     monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
     a, b, scales, expected = fp8_operands(*shape)
@@ -208,7 +217,8 @@ def test_what_does_not_fit():
         (lambda: pack_weights(codes, scales.astype(np.float32)), "scales of float32"),
         (lambda: pack_weights(codes, scales, np.zeros((64, 2)), format="int8"), "zero points are for int4"),
         (lambda: pack_weights(codes + 127, scales, format="e4m3"), "NaN"),
-        (lambda: quantise_weights(w[:, :200]), "a group must divide K"),
+        (lambda: quantise_weights(w, group=96), "it takes 64 or 128 of an N × K matrix"),
+        (lambda: quantise_weights(w, format="int5"), "it takes int4, int8, e4m3, mxfp4"),
         (lambda: quantise_weights(w, format="e4m3", zero_points=True), "zero points are for int4"),
         (lambda: matmul_quantised(a[:, :128], packed), "a is 4×128 and the weights are 64×256"),
         (lambda: matmul_quantised(a.astype(f16), packed), "pack the weights with a's dtype"),

@@ -38,8 +38,8 @@ def matmul_quantised(
     current stream.
 
     Args:
-        a: M × K, bf16 or f16 (by mxfp4 bf16), of torch, CuPy, or NumPy (then the simulator computes), row-major; others
-            are copied.
+        a: M × K, bf16 or f16 (by mxfp4 bf16), of torch, CuPy, or NumPy (then the simulator computes), row-major, K a
+            multiple of 8; others are copied.
         weights: of `pack_weights` or `quantise_weights`, on a's device; their scales are of a's dtype. They are read
             while the kernel launched before this one ends, and are not what that one writes.
         out: where the result goes, row-major; without it, a new array of the same framework.
@@ -83,7 +83,8 @@ def matmul_fp8(
     It is made for 1 to 256 rows. The launch goes to the framework's current stream.
 
     Args:
-        a: M × K, e4m3 or e5m2, of torch, CuPy, or NumPy (then the simulator computes), row-major; others are copied.
+        a: M × K, e4m3 or e5m2, of torch, CuPy, or NumPy (then the simulator computes), row-major, K a multiple of 16;
+            others are copied, so pad weights once.
         b: N × K, likewise.
         scales: f32: one for each row and 128 columns of a (M × K/128; column-major, of a multiple of 4 rows, costs
             nothing), and one for each 128 × 128 of b (N/128 × K/128), both rounded up.
@@ -168,6 +169,19 @@ def _rows(a: Any, info: ArrayInfo) -> Any:
     return frame.whole(a) if turned and frame is not None else found
 
 
+def _whole_rows(a: Any, info: ArrayInfo) -> Any:
+    """The same for the copy engine: rows that are no multiples of 16 bytes get zeros at their ends."""
+    frame, dtype = frame_of(a), dtype_of_name(info.dtype)
+    (rows, columns), grain = info.shape, ALIGNMENT * 8 // dtype.bits
+    if not rows or columns % grain == 0:
+        return _rows(a, info)
+    if frame is None:
+        raise refused(f"rows of {columns} elements, of arrays of this framework", f"pad them to a multiple of {grain}")
+    padded = frame.zeros((rows, -(-columns // grain) * grain), dtype, a)
+    padded[:, :columns] = a
+    return padded
+
+
 @for_users
 def _first_quantised(a: Any, weights: QuantisedWeights, out: Any, dtype: Any, plan: Any, key: Key | None) -> Any:
     """A call of which nothing is known."""
@@ -183,7 +197,7 @@ def _first_quantised(a: Any, weights: QuantisedWeights, out: Any, dtype: Any, pl
     if weights.format == "mxfp4" and info.dtype != "bf16":
         raise refused(f"a is {info.dtype} and the weights are mxfp4", "their scales want the range of bf16")
     result = result_dtype(given, (m, weights.n), info.dtype, dtype)
-    rows, out = _rows(a, info), _result(a, out, (m, weights.n), result)
+    rows, out = _whole_rows(a, info), _result(a, out, (m, weights.n), result)
     if not m or not weights.n:
         return out
     machine, wgmma, _ = hardware(info)
@@ -218,7 +232,7 @@ def _first_fp8(a: Any, b: Any, scales: Any, out: Any, dtype: Any, ahead: bool, p
             raise refused(f"the scales of {name} are {found.dtype} of {tuple(found.shape)}; they are f32 of {shape}")
     if any(x[4:6] != info[4:6] for x in (of_b, of_a_scales, of_b_scales)):
         raise refused("a, b and their scales are not on one device")
-    rows, wide, out = _rows(a, info), _rows(b, of_b), _result(a, out, (m, n), result)
+    rows, wide, out = _whole_rows(a, info), _whole_rows(b, of_b), _result(a, out, (m, n), result)
     if not m or not n:
         return out
     scale_a, scale_b = _by_columns(scales[0], of_a_scales), _rows(scales[1], of_b_scales)

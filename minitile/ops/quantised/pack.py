@@ -129,10 +129,12 @@ def pack_weights(
     Args:
         codes: N × K integers, of NumPy or torch: int4 from -8 to 7, with zero points from 0 to 15; int8 from -128 to
             127; e4m3: float8_e4m3fn, or its bytes, no NaN; mxfp4: the codes of e2m1, from 0 to 15, one for each byte.
-        scales: N × K/group, bf16 or f16, as the rows that they will be multiplied with; mxfp4: the bytes of e8m0.
-        zero_points: N × K/group integers from 0 to 15, of int4.
+        scales: N × K/group (rounded up), bf16 or f16, as the rows that they will be multiplied with; mxfp4: the bytes
+            of e8m0.
+        zero_points: as many integers from 0 to 15, of int4.
         format: "int4", "int8", "e4m3" or "mxfp4".
-        group: the numbers along K that share a scale: 64 or 128, of mxfp4 32; what the shapes say by default.
+        group: the numbers along K that share a scale: 64 or 128, of mxfp4 32; what the shapes say by default. The last
+            group of a row may have fewer.
 
     Raises:
         LaunchArgumentError: arrays that do not fit.
@@ -147,11 +149,11 @@ def pack_weights(
     if form is None:
         raise refused(f"no format {format!r}", f"there are {', '.join(FORMATS)}")
     (n, k), found = codes.shape, tuple(scales.shape)
-    group = group or (k // found[1] if len(found) == 2 and found[1] else 0)
-    if group not in form.groups or k % group or found != (n, k // group):
+    group = group or next((g for g in form.groups if found == (n, -(-k // g))), 0)
+    if group not in form.groups or not k or found != (n, -(-k // group)):
         raise refused(
             f"{n}×{k} weights of {format} with {'×'.join(map(str, found))} scales",
-            f"N × K/group scales, for groups of {' or '.join(map(str, form.groups))}, which divide K",
+            f"N × K/group scales (rounded up), for groups of {' or '.join(map(str, form.groups))}",
         )
     if zero_points is not None and (format != "int4" or tuple(zero_points.shape) != found):
         raise refused("zero points are for int4, as many as scales")
@@ -175,7 +177,7 @@ def quantise_weights(
     """Quantises an N × K matrix by rounding to the nearest, and packs it.
 
     Args:
-        w: floats, of NumPy or torch, N × K; the group divides K.
+        w: floats, of NumPy or torch, N × K.
         format: as of `pack_weights`.
         group: the numbers along K that share a scale: 64 or 128 (the default), of mxfp4 32.
         zero_points: of int4, whether the range of a group need not lie around 0.
@@ -186,13 +188,15 @@ def quantise_weights(
     """
     form = FORMATS.get(format)
     group = group or (form.groups[-1] if form is not None else 0)
-    if form is None or group not in form.groups or len(w.shape) != 2 or w.shape[1] % group:
-        raise refused(f"{format} in groups of {group} of weights {tuple(w.shape)}", "a group must divide K")
+    if form is None or group not in form.groups or len(w.shape) != 2 or not w.shape[1]:
+        allowed = f"{' or '.join(map(str, form.groups))} of an N × K matrix" if form else ", ".join(FORMATS)
+        raise refused(f"{format} in groups of {group} of weights {tuple(w.shape)}", f"it takes {allowed}")
     if zero_points and format != "int4":
         raise refused("zero points are for int4")
     name = str(dtype or _name(w.dtype)).removeprefix("torch.")
     kind = np.float16 if name in ("f16", "float16") else ml_dtypes.bfloat16
-    values = _numpy(w).astype(np.float32).reshape(w.shape[0], -1, group)
+    (n, k), rest = w.shape, -w.shape[1] % group
+    values = np.pad(_numpy(w).astype(np.float32), ((0, 0), (0, rest))).reshape(n, -(-k // group), group)
     zeros = None
     if format == "mxfp4":
         top = np.maximum(np.abs(values).max(2), 2.0**-120)
@@ -213,7 +217,7 @@ def quantise_weights(
         codes = np.clip(codes, least, most).astype(np.int8)
     else:
         codes = np.clip(codes, -form.greatest, form.greatest).astype(form.dtype).view(np.uint8)
-    packed = pack_weights(codes.reshape(w.shape), scales, zeros, format=format, group=group)
+    packed = pack_weights(codes.reshape(n, k + rest)[:, :k], scales, zeros, format=format, group=group)
     return packed if isinstance(w, np.ndarray) else _moved(packed, w)
 
 

@@ -11,9 +11,16 @@ from __future__ import annotations
 from minitile.hardware import BLOCK_REGISTERS, THREAD_REGISTERS, WARPGROUP
 
 PRODUCER_THREADS = WARPGROUP  # of the role that copies
+WARP = WARPGROUP // 4
 ACCUMULATOR_ROOM = 32  # registers that ptxas wants beside accumulators (it named 26 for those of m64n256 and m64n192)
 TILE_ROOM = 40  # registers that a thread takes besides its tiles, operands included
 BUDGETS = {1: (56, 256), 2: (40, 232), 3: (32, 160), 4: (24, 112)}  # producer's, consumers', by consumer warpgroups
+
+
+def producer_threads(together: int) -> int:
+    """Of the role that copies, of which one warp does. It is a warpgroup, as setmaxnreg needs it; but a warp where the
+    program wants several blocks `together` on a multiprocessor: each has few registers then, and none to move."""
+    return PRODUCER_THREADS if together <= 1 else WARP
 
 
 def budget(threads: int) -> tuple[int, int]:
@@ -26,4 +33,13 @@ def equal_share(threads: int) -> int:
     return BLOCK_REGISTERS // threads // 8 * 8
 
 
-__all__ = ["ACCUMULATOR_ROOM", "BUDGETS", "PRODUCER_THREADS", "THREAD_REGISTERS", "TILE_ROOM", "budget", "equal_share"]
+__all__ = [
+    "ACCUMULATOR_ROOM",
+    "BUDGETS",
+    "PRODUCER_THREADS",
+    "THREAD_REGISTERS",
+    "TILE_ROOM",
+    "budget",
+    "equal_share",
+    "producer_threads",
+]

@@ -114,7 +114,8 @@ def annotate_eviction_policy(policies: dict[Memory, str]) -> None:
 
 def annotate_min_blocks_per_sm(count: int) -> None:
     """The registers of a multiprocessor are to do for so many blocks: the assembler gives a thread no more than that
-    leaves it, and spills what it cannot do without. NVIDIA; elsewhere it says nothing.
+    leaves it, and spills what it cannot do without. Where copies are the business of threads of their own, these are
+    one warp instead of four, if count is more than 1. NVIDIA; elsewhere it says nothing.
 
     Args:
         count: from 1 to 32: a Python int.

@@ -173,7 +173,12 @@ def test_fp8(shape, monkeypatch):
 
 @pytest.mark.parametrize(
     "plan",
-    [Fp8Plan(32, 64, 3, 128, 2), Fp8Plan(16, 128, 3, 256, overlap=True), Fp8Plan(32, 64, 3, 128, 4, True)],
+    [
+        Fp8Plan(32, 64, 3, 128, 2),
+        Fp8Plan(16, 128, 3, 256, overlap=True),
+        Fp8Plan(32, 64, 3, 128, 4, True),
+        Fp8Plan(8, 64, 3, 128, share=2, together=2),
+    ],
     ids=str,
 )
 def test_fp8_plans(plan, monkeypatch):

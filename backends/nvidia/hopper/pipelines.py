@@ -273,7 +273,7 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
     b = low.b
     share = equal_share(low.threads + op.producer_threads)
     needed = tile_registers(op.consumer) + TILE_ROOM
-    budget = needed > share and not low.kernel.attrs.get("no_set_max_nreg")
+    budget = needed > share and not (low.kernel.attrs.get("no_set_max_nreg") or op.producer_threads % WARPGROUP)
     producer_has, consumer_has = MOST.get(op.registers, op.registers) if needed > op.registers[1] else op.registers
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
     first = low.threads // 32

@@ -23,7 +23,7 @@ def gemm_fp8_blocks(dtype: DType, weights: DType, result: DType, ahead: bool = F
     """C = A · Bᵀ. A is M × K, B is N × K, C is M × N; scale_A is KB × L with L at least M, scale_B NB × KB, KB and NB
     are K and N by 128, rounded up. ahead: B is not what the kernel in front writes. block_N divides 128. parts: of
     split-K, the blocks of a cluster; they divide block_N into shares of whole 8 rows. all_reduce, early, together: see
-    `gemm_quantised`."""
+    `gemm_quantised`. share: so many blocks with rows of A are a cluster that reads B once; then there are no parts."""
 
     @kernel
     def gemm_fp8_blocks(
@@ -41,11 +41,13 @@ def gemm_fp8_blocks(dtype: DType, weights: DType, result: DType, ahead: bool = F
         all_reduce=False,
         early=True,
         together=0,
+        share=1,
     ):
         M, N = C.shape
-        grid = parts, T.ceildiv(N, block_N), T.ceildiv(M, block_M)
+        grid = parts, T.ceildiv(M, block_M * share) * share, T.ceildiv(N, block_N)  # rows of one tile of weights meet
+        cluster = parts, share
         order = {"order": [-1, -1, -1, 0, 1], "stage": [-1, -1, -1, 0, 1]} if overlap else {}
-        with T.Kernel(*grid, threads=threads, cluster=parts) as (part, bx, by):
+        with T.Kernel(*grid, threads=threads, cluster=cluster) as (part, by, bx):
             if together:
                 T.annotate_min_blocks_per_sm(together)
             if early:

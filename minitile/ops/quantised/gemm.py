@@ -164,8 +164,8 @@ def gemm_quantised(dtype: DType, result: DType, format: str, group: int, zeros: 
     def body(A, P, S, Z, C, block_M, block_N, block_K, stages, threads, parts, sums, all_reduce, early, together):
         M, N = C.shape
         K = A.shape[1]
-        grid = parts, T.ceildiv(N, block_N), T.ceildiv(M, block_M)
-        with T.Kernel(*grid, threads=threads, cluster=parts) as (part, bx, by):
+        grid = parts, T.ceildiv(M, block_M), T.ceildiv(N, block_N)  # rows of one tile of weights are together
+        with T.Kernel(*grid, threads=threads, cluster=parts) as (part, by, bx):
             if together:
                 T.annotate_min_blocks_per_sm(together)
             if early:

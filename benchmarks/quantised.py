@@ -1,13 +1,13 @@
-"""Few rows by weights of 4 and 8 bits: many plans of `mt.ops.matmul_quantised` and `matmul_fp8`, beside bf16.
+"""Few rows by weights of 4 and 8 bits: many plans of `mt.ops.matmul_quantised` and `matmul_fp8`, beside our bf16.
 
-    PYTHONPATH=. python benchmarks/quantised.py --out benchmarks/results/quantised_h200
-    PYTHONPATH=. python benchmarks/quantised.py --rows 16 --layers 4096x4096 --state build/quantised.json
+    PYTHONPATH=. python benchmarks/quantised.py --seconds 150 --out benchmarks/results/quantised_h200
+    PYTHONPATH=. python benchmarks/quantised.py --cases w4a16:16 fp8:64 --layers 4096x4096
 
-Contenders: W4A16 (int4 in groups of 128), fp8 with scales of blocks (from 16 rows on), our bf16 `mt.ops.matmul`,
-torch's (cuBLAS); with --formats also other weights, by their default plans. Processes compile first, one for each core.
-Then each layer's cases are measured: all plans in a few rounds, which choose; the chosen ones in rounds that count,
-beside the default plan. What is timed is a CUDA graph of launches, whose weights are several copies in turn, at least
-ROTATED bytes, so that L2 does not hold them. A ratio is the median over rounds of that within a round (timing.py).
+Whether the plans that plain calls take reach their bars is `python benchmarks/bars.py serving --rows w4a16 fp8`; this
+shows what others would give. Cases come in the order of their worth, each a kind of weights (serving_operations.py) and
+a number of rows, of every layer. Processes compile all plans in that order, while the GPU measures what is compiled:
+each plan is checked, then all of them in a few rounds, which choose; the best one, the default one and bf16 meet in the
+rounds that count. What is timed is a CUDA graph of launches that go through weights of more bytes than L2 holds.
 
 Measurements are kept in --state as soon as they are there; the same command goes on where the last one ended. After
 --seconds no new case is begun.
@@ -18,59 +18,39 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import multiprocessing
-import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import contest
+import serving
 import timing
+from serving_operations import GROUP, OPERATIONS, SHARED
 
-from minitile.driver.jit import spec
-from minitile.language.math import dtype_of_name
-from minitile.ops.choice import choose
-from minitile.ops.machine import PLANNED_FOR, Machine
-from minitile.ops.multiply import assembled
-from minitile.ops.plan import Problem
-from minitile.ops.quantised.fp8_gemm import gemm_fp8_blocks
-from minitile.ops.quantised.gemm import gemm_quantised
-from minitile.ops.quantised.pack import FORMATS
-from minitile.ops.quantised.plans import PARTS, Fp8Plan, QuantisedPlan, choose_fp8, choose_quantised, rows_of
+from minitile.ops.machine import Machine
+from minitile.ops.multiply import machine_of_device
+from minitile.ops.quantised.plans import PARTS, Fp8Plan, QuantisedPlan, rows_of
 
-LAYERS = (
-    (6144, 4096),
-    (4096, 4096),
-    (28672, 4096),
-    (4096, 14336),
-    (10240, 8192),
-    (8192, 28672),
-    (24576, 1536),
-    (32768, 512),
-    (128256, 4096),
-)  # N × K; 4099×4097 has no groups
-ROWS = (1, 8, 16, 32, 64, 128, 256)
-GROUP = 128
-ROTATED = 200e6  # bytes of weights between two uses of the same
-BATCH_US = 300.0  # of a graph
-SHARED = 227 * 1024
-BOUND = 6e-3
-W4, FP8, BF16, TORCH = "W4A16", "fp8", "bf16", "torch"
+ORDER = ("w4a16:1", "w4a16:16", "w4a16:32", "fp8:16", "fp8:64", "fp8:256", "w4a16:8", "fp8:32", "fp8:128", "w4a16:64")
+BASE = "bf16"
 
 
 @dataclass(frozen=True)
 class Case:
+    """A kind of weights, rows, and a layer."""
+
+    kind: str
     m: int
     n: int
     k: int
 
     def __str__(self) -> str:
-        return f"{self.m}x{self.n}x{self.k}"
+        return f"{self.kind} {self.m} × {self.n}x{self.k}"
 
 
 def parts_of(tiles: int, steps: int, processors: int) -> Iterator[int]:
@@ -79,359 +59,195 @@ def parts_of(tiles: int, steps: int, processors: int) -> Iterator[int]:
     yield from found or [1]
 
 
-def plans(case: Case, processors: int) -> list[QuantisedPlan]:
-    """Of W4A16."""
-    rows, found = rows_of(case.m), [default(case, processors)]
-    forms = [(64, 128, 1), (128, 256, 1), (256, 512, 1)]
-    forms += [(64, 128, 2), (128, 256, 2), (256, 512, 2), (128, 128, 1), (256, 256, 1)] if rows <= 32 else []
+def plans(case: Case, machine: Machine) -> list[Any]:
+    """Those to try, the default one first: of fp8, and of W4A16; of other weights that one alone."""
+    default = OPERATIONS[case.kind].plan(case.m, case.n, case.k, machine)
+    found = {"fp8": plans_fp8, "w4a16": plans_int4}.get(case.kind, lambda *_: iter(()))(case, machine.multiprocessors)
+    return list(dict.fromkeys([default, *_variants(default), *found]))
+
+
+def _variants(plan: Any) -> Iterator[Any]:
+    """Otherwise the same, but with a late trigger, without and with other neighbours, with sums that all blocks get."""
+    yield plan._replace(early=False)
+    yield plan._replace(together=0 if plan.together else 2)
+    if plan.parts > 1 and plan.block_M <= 16:
+        yield plan._replace(all_reduce=True)
+
+
+# Blocks of a multiprocessor that registers do for, by rows, columns and steps of 128 of K in one; else 0.
+TOGETHER = {(8, 64, 1): 6, (16, 64, 1): 5, (32, 64, 1): 4, (64, 64, 1): 3, (8, 128, 1): 3, (16, 128, 1): 3}
+
+
+def plans_int4(case: Case, processors: int) -> Iterator[QuantisedPlan]:
+    rows = rows_of(case.m)
+    forms = [(64, 128, 1), (128, 256, 1), (64, 128, 2)] + ([(256, 256, 1), (128, 256, 2)] if rows <= 32 else [])
     for wide, threads, groups in forms:
         tiles, deep = -(-case.n // wide) * -(-case.m // rows), GROUP * groups
         for parts in parts_of(tiles, case.k // deep, processors):
             for sums in (True,) if rows <= 32 else (True, False) if rows <= 64 else (False,):
-                for stages in (4, 8) if rows <= 64 else (3, 5):
-                    stages = stages * 5 // 8 if groups > 1 else stages
-                    plan = QuantisedPlan(rows, wide, deep, stages, threads, parts, sums)
+                for stages in (2, 4) if groups > 1 else (3, 5, 8) if rows <= 64 else (3, 5):
+                    together = TOGETHER.get((rows, wide, groups), 0) if stages <= 5 and sums else 0
                     room = stages * (wide * 66 + rows * 256) * groups + wide * rows * 4 + 2048
-                    if room <= SHARED and plan not in found:
-                        found.append(plan)
-    return found + variants(found)
+                    if room * max(1, together) <= SHARED:
+                        yield QuantisedPlan(rows, wide, deep, stages, threads, parts, sums, together=together)
 
 
-def variants(found: list[Any]) -> list[Any]:
-    """The first ones with a late trigger; clusters that add up otherwise, where tiles are small."""
-    late = [plan._replace(early=False) for plan in found[:2]]
-    small = [plan for plan in found if plan.parts > 1 and plan.block_M <= 32 and plan.stages <= 4]
-    return late + [plan._replace(all_reduce=True) for plan in small]
-
-
-def plans_fp8(case: Case, processors: int) -> list[Fp8Plan]:
-    found = [choose_fp8(case.m, case.n, case.k, processors)]
-    for rows in dict.fromkeys((rows_of(case.m), rows_of(case.m, 64))):
-        for wide, threads in ((64, 128), (128, 256)):
-            tiles = -(-case.n // wide) * -(-case.m // rows)
-            for parts in parts_of(tiles, case.k // 128, processors):
-                for overlap in (False, True):
-                    for stages in (4, 7):
-                        plan = Fp8Plan(rows, wide, stages, threads, parts, overlap)
+def plans_fp8(case: Case, processors: int) -> Iterator[Fp8Plan]:
+    for shares in range(-(-case.m // 128), -(-case.m // 64) + 1):
+        rows = rows_of(case.m) if shares == 1 else -(-case.m // shares) + 7 & ~7
+        for wide in (64, 128):
+            tiles = -(-case.n // wide) * shares
+            clusters = [(parts, 1) for parts in parts_of(tiles, case.k // 128, processors)]
+            clusters += [(1, share) for share in (2, 4) if shares % share == 0]
+            for parts, share in clusters:
+                for stages in (3, 4, 6):
+                    for together in (0, 2 if rows > 32 else 4):
                         room = stages * (wide * 128 + rows * 132) + wide * rows * 4 + 2048
-                        if room <= SHARED and plan not in found and not (rows > 64 and wide == 64 and overlap):
-                            found.append(plan)
-    return found + variants(found)
+                        if room * max(1, together) <= SHARED and (wide == 128 or rows <= 64):
+                            overlap = rows > 64 and not together
+                            yield Fp8Plan(rows, wide, stages, wide * 2, parts, overlap, together=together, share=share)
 
 
-def default(case: Case, processors: int, format: str = "int4", group: int = GROUP) -> QuantisedPlan:
-    return choose_quantised(case.m, case.n, case.k, group, processors, True)
-
-
-# Compiling -----------------------------------------------------------------------------------------------------------
-
-
-def compile_quantised(case: Case, plan: QuantisedPlan, format: str, group: int, zeros: bool) -> str:
-    scales = "u8" if format == "mxfp4" else "bf16"
-    bf16 = dtype_of_name("bf16")
-    kernel = gemm_quantised(bf16, bf16, format, group, zeros, dtype_of_name(scales)).configured(**plan._asdict())
-    wide = -(-case.n // 64) * 64
-    words = spec((wide // 64, case.k // FORMATS[format].unit * 4, 128), "i32")
-    tables = [spec((case.k // group, wide), scales)] * (2 if zeros else 1)
-    arrays = [spec((case.m, case.k), "bf16"), words, *tables, spec((case.m, case.n), "bf16")]
-    return done(partial(kernel.compile, *arrays, target=PLANNED_FOR))
-
-
-def compile_fp8(case: Case, plan: Fp8Plan) -> str:
-    kernel = gemm_fp8_blocks(*map(dtype_of_name, ("e4m3", "e4m3", "bf16")), True).configured(**plan._asdict())
-    deep, up = -(-case.k // 128), -(-case.m // 4) * 4
-    scales = spec((deep, up), "f32"), spec((-(-case.n // 128), deep), "f32")
-    operands = spec((case.m, case.k), "e4m3"), spec((case.n, case.k), "e4m3")
-    return done(partial(kernel.compile, *operands, *scales, spec((case.m, case.n), "bf16"), target=PLANNED_FOR))
-
-
-def compile_bf16(case: Case, machine: Machine) -> str:
-    problem = Problem(case.m, case.n, case.k, False, True)
-    bf16 = dtype_of_name("bf16")
-    plan = choose(problem, machine, True, SHARED)
-    assembled(problem, bf16, bf16, plan)
-    return ""
-
-
-def done(make: Callable[[], Any]) -> str:
-    """What went wrong, or that the code spills."""
+def compile_one(kind: str, m: int, n: int, k: int, plan: Any) -> str:
+    """In another process: what is worth a word, such as why there is no kernel."""
     try:
-        spills = make().spills
+        return OPERATIONS[kind].compile(m, n, k, plan)
     except Exception as error:
         return contest.short(error)
-    return f"spills {spills} bytes" if spills else ""
-
-
-FORMS = (
-    ("int4", 64, True),
-    ("int4", 128, True),
-    ("int4", 64, False),
-    ("int8", 128, False),
-    ("e4m3", 128, False),
-    ("mxfp4", 32, False),
-)
-
-
-def compile_all(pool: ProcessPoolExecutor, cases: Sequence[Case], machine: Machine, formats: bool) -> dict[str, str]:
-    """Everything that will be launched; by case and plan what went wrong."""
-    processors, jobs = machine.multiprocessors, {}
-    for case in cases:
-        for plan in plans(case, processors):
-            jobs[f"{case} {W4} {plan}"] = pool.submit(compile_quantised, case, plan, "int4", GROUP, False)
-        if case.m >= 16:
-            for fp8 in plans_fp8(case, processors):
-                jobs[f"{case} {FP8} {fp8}"] = pool.submit(compile_fp8, case, fp8)
-        for form in FORMS if formats else ():
-            plan = default(case, processors, *form[:2])
-            jobs[f"{case} {form}"] = pool.submit(compile_quantised, case, plan, *form)
-        jobs[f"{case} {BF16}"] = pool.submit(compile_bf16, case, machine)
-    found = {}
-    for name, job in jobs.items():
-        try:
-            found[name] = job.result()
-        except Exception as error:
-            found[name] = contest.short(error)
-    return {name: text for name, text in found.items() if text}
 
 
 # Measuring -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Entry:
-    contender: str
-    config: str
-    launch: Callable[[int], Any]  # with copy number n of the weights
-    copies: int
-    result: Any
-    expected: Any
-
-
-class Layer:
-    """The weights of a layer in all forms, several copies of each."""
-
-    def __init__(self, n: int, k: int, formats: bool) -> None:
-        import torch
-
-        import minitile as mt
-
-        self.n, self.k = n, k
-        torch.manual_seed(n + k)
-        codes = torch.randint(-8, 8, (n, k), device="cuda", dtype=torch.int8)
-        scales = (torch.rand(n, k // GROUP, device="cuda") * 0.01 + 0.002).bfloat16()
-        packed = mt.ops.pack_weights(codes, scales)
-        self.dense = (codes.float().view(n, -1, GROUP) * scales.float()[..., None]).view(n, k).bfloat16()
-        del codes
-        self.int4 = [packed, *(self.copy(packed) for _ in range(self.count(packed.nbytes) - 1))]
-        self.bf16 = [self.dense, *(self.dense.clone() for _ in range(self.count(2 * n * k) - 1))]
-        self.fp8 = self.dense.float().mul(200).to(torch.float8_e4m3fn)
-        self.fp8_scales = torch.rand(-(-n // 128), -(-k // 128), device="cuda") + 0.5
-        self.fp8s = [self.fp8, *(self.fp8.clone() for _ in range(self.count(n * k) - 1))]
-        self.others = {}
-        for format, group, zeros in FORMS if formats else ():
-            one = mt.ops.quantise_weights(self.dense[:64], format=format, group=group, zero_points=zeros)
-            arrays = [x.repeat(n // 64, 1, 1) if x.dim() == 3 else x.repeat(1, n // 64) for x in one.arrays]
-            whole = type(one)(format, n, k, group, *arrays)
-            self.others[format, group, zeros] = [whole] + [
-                self.copy(whole) for _ in range(self.count(whole.nbytes) - 1)
-            ]
-
-    @staticmethod
-    def copy(weights: Any) -> Any:
-        return type(weights)(*weights.key, *(x.clone() for x in weights.arrays))
-
-    @staticmethod
-    def count(size: int) -> int:
-        return max(2, min(24, math.ceil(ROTATED / size)))
-
-
-def fp8_by(a: Any, layer: Layer, scale: Any, c: Any, plan: Fp8Plan, copy: int) -> Any:
-    import minitile as mt
-
-    return mt.ops.matmul_fp8(a, layer.fp8s[copy], (scale, layer.fp8_scales), out=c, ahead=True, plan=plan)
-
-
-def int4_by(a: Any, weights: Sequence[Any], c: Any, plan: QuantisedPlan | None, copy: int) -> Any:
-    import minitile as mt
-
-    return mt.ops.matmul_quantised(a, weights[copy], out=c, plan=plan)
-
-
-def entries(layer: Layer, case: Case, processors: int, formats: bool) -> Iterator[Entry]:
+def measure(case: Case, jobs: Mapping[Any, Future[str]], default: Any, rounds: int) -> dict[str, Any]:
+    """Rows of the best plan, the default one and bf16: µs, the ratio to bf16; and what all plans took, or why not."""
     import torch
 
-    import minitile as mt
-
-    a = torch.randn(case.m, case.k, device="cuda", dtype=torch.bfloat16)
-    c = torch.empty(case.m, case.n, device="cuda", dtype=torch.bfloat16)
-    expected = (a @ layer.dense.t()).float()
-    turned = [w.t() for w in layer.bf16]
-    yield Entry(TORCH, "", lambda i: torch.matmul(a, turned[i], out=c), len(turned), c, expected)
-    yield Entry(
-        BF16, str(mt.ops.plan_for(a, turned[0])), lambda i: mt.ops.matmul(a, turned[i], out=c), len(turned), c, expected
-    )
-    for plan in plans(case, processors):
-        yield Entry(W4, str(plan), partial(int4_by, a, layer.int4, c, plan), len(layer.int4), c, expected)
-    if case.m >= 16:
-        q = a.float().mul(50).clamp(-448, 448).to(torch.float8_e4m3fn)
-        scale = (torch.rand(-(-case.k // 128), -(-case.m // 4) * 4, device="cuda") + 0.5).t()[: case.m]
-        wide_a = (q.float().view(case.m, -1, 128) * scale[..., None]).view(case.m, case.k)
-        wide_b = layer.fp8.float() * layer.fp8_scales.repeat_interleave(128, 0).repeat_interleave(128, 1)[: case.n]
-        exact = wide_a @ wide_b.t()
-        for fp8 in plans_fp8(case, processors):
-            launch = partial(fp8_by, q, layer, scale, c, fp8)
-            yield Entry(FP8, str(fp8), launch, len(layer.fp8s), c, exact)
-    for form, weights in layer.others.items() if formats else ():
-        first = torch.from_numpy(
-            type(weights[0])(*weights[0].key, *(x.cpu() for x in weights[0].arrays)).dequantise()[:64]
-        )
-        rows = a.double() @ first.cuda().t()
-        exact = rows.repeat(1, case.n // 64).float()
-        plan = default(case, processors, *form[:2])
-        launch = partial(int4_by, a, weights, c, None)
-        yield Entry(" ".join(map(str, form)), str(plan), launch, len(weights), c, exact)
-
-
-def measure(
-    layer: Layer, case: Case, processors: int, bad: dict[str, str], rounds: int, formats: bool
-) -> dict[str, Any]:
-    """By contender: µs, the ratio to bf16, plan; and all that was tried."""
-    batches, of, found, tried, errors = {}, {}, {}, {}, {}
-    for entry in entries(layer, case, processors, formats):
-        name = f"{entry.contender} {entry.config}".rstrip()
-        problem = bad.get(f"{case} {name}", "")
-        if problem and not problem.startswith("spills"):
-            tried[name] = problem
+    operation, sets = OPERATIONS[case.kind], serving.layer(case.kind, case.n, case.k)
+    x = torch.randn((case.m, case.k), device="cuda", dtype=torch.bfloat16)
+    out = torch.empty((case.m, case.n), device="cuda", dtype=torch.bfloat16)
+    rows, exact = operation.rows(x)
+    batches: dict[str, Any] = {}
+    tried: dict[str, Any] = {}
+    errors: dict[str, float] = {}
+    for plan, job in jobs.items():
+        remark = job.result()
+        if remark and not remark.startswith("spills"):
+            tried[str(plan)] = remark
             continue
+        launch = partial(operation.launch, plan=plan)
         try:
-            with contest.watched(f"{case} {name}"):
-                entry.result.fill_(math.nan)
-                errors[name] = contest.relative_error(entry.launch(0), entry.expected)
-                if not errors[name] <= BOUND:
-                    raise contest.Wrong(f"relative error {errors[name]:.1e}")
-                size = 2 * case.n * case.k / 4e6  # µs, more or less
-                turns = max(1, min(4, round(BATCH_US / (entry.copies * size / 3))))
-                order = [i for _ in range(turns) for i in range(entry.copies)]
-                replay, _ = contest.record(lambda e=entry, o=order: [e.launch(i) for i in o][-1], 1)
+            with contest.watched(f"{case} {plan}"):
+                errors[str(plan)] = serving.check(operation, rows, exact, sets[-1], out, launch)
+                batches[str(plan)] = serving.recorded(launch, rows, sets, out)
         except Exception as error:
-            tried[name] = contest.short(error)
+            tried[str(plan)] = contest.short(error)
             contest.synchronize()
-            continue
-        batches[name], of[name], found[name] = replay, entry.contender, len(order)
+    others = serving.layer(BASE, case.n, case.k)
+    counts = dict.fromkeys(batches, len(sets)) | {BASE: len(others)}
+    batches[BASE] = serving.recorded(OPERATIONS[BASE].launch, x, others, out)
     with contest.watched(f"{case}: graphs"):
         times = timing.time_interleaved(batches, contest.CHOOSING_ROUNDS, 1)
-    tried |= {name: round(statistics.median(t) / found[name] * 1e3, 3) for name, t in times.items()}
-    names = list(dict.fromkeys(contest.choose(of, times)))
-    standard = [
-        n
-        for n in batches
-        if n in (f"{W4} {default(case, processors)}", f"{FP8} {choose_fp8(case.m, case.n, case.k, processors)}")
+    taken = {name: statistics.median(t) / counts[name] * 1e3 for name, t in times.items()}
+    tried |= {name: round(us, 3) for name, us in taken.items()}
+    best = min((name for name in batches if name != BASE), key=lambda name: taken[name], default=None)
+    names = [name for name in dict.fromkeys((best, str(default), BASE)) if name in batches]
+    counted = timing.time_interleaved({name: batches[name] for name in names}, rounds, 1)
+    each = {name: [t / counts[name] for t in counted[name]] for name in names}
+    found = [
+        {
+            "plan": name,
+            "default": name == str(default),
+            "us": statistics.median(each[name]) * 1e3,
+            "of bf16": timing.ratio(each[name], each[BASE]),
+            "spread": timing.spread(each[name]),
+            "error": errors.get(name, 0.0),
+        }
+        for name in names
     ]
-    names += [n for n in standard if n not in names]
-    counted = timing.time_interleaved({n: batches[n] for n in names}, rounds, 1)
-    each = {n: [t / found[n] for t in counted[n]] for n in names}
-    base = next(n for n in names if of[n] == BF16)
-    return {
-        "rows": [
-            {
-                "contender": of[n] + (" (default)" if n in standard else ""),
-                "config": n.removeprefix(of[n]).strip(),
-                "us": statistics.median(each[n]) * 1e3,
-                "of bf16": timing.ratio(each[n], each[base]),
-                "spread": timing.spread(each[n]),
-                "error": errors[n],
-            }
-            for n in names
-        ],
-        "tried": tried,
-    }
+    return {"rows": found, "tried": tried}
 
 
-def table(known: dict[str, Any]) -> list[str]:
-    lines = ["| case | contender | plan | µs | of bf16 | spread | error |", "|---|---|---|---:|---:|---:|---:|"]
+def line(case: str, found: Mapping[str, Any]) -> str:
+    """`case: bf16 13.8 µs | 6.0 µs (2.30) the plan | default 6.4 µs (2.16) its plan`."""
+    texts = []
+    for row in sorted(found["rows"], key=lambda row: (row["plan"] != BASE, row["us"])):
+        ratio = "" if row["plan"] == BASE else f" ({row['of bf16']:.2f})"
+        texts.append(f"{'default ' if row['default'] else ''}{row['plan']} {row['us']:.2f} µs{ratio}")
+    left_out = sum(isinstance(value, str) for value in found["tried"].values())
+    return f"{case}: {' | '.join(texts)}" + (f" | {left_out} without a result" if left_out else "")
+
+
+def table(known: Mapping[str, Any]) -> list[str]:
+    lines = ["| case | plan | | µs | of bf16 | spread | error |", "|---|---|---|---:|---:|---:|---:|"]
     for case, found in known.items():
-        for r in found.get("rows", ()):
-            numbers = f"{r['us']:.2f} | {r['of bf16']:.3f} | {r['spread']:.1%} | {r['error']:.1e}"
-            lines.append(f"| {case} | {r['contender']} | {r['config']} | {numbers} |")
+        for row in found.get("rows", ()):
+            numbers = f"{row['us']:.2f} | {row['of bf16']:.3f} | {row['spread']:.1%} | {row['error']:.1e}"
+            lines.append(f"| {case} | {row['plan']} | {'default' if row['default'] else ''} | {numbers} |")
     return [*lines, "", *means(known)]
 
 
-def means(known: dict[str, Any]) -> list[str]:
-    """Geometric means over the layers by rows, of the best plan and of the default one; and the worst."""
-    lines = ["| rows | contender | of bf16 | worst |", "|---:|---|---:|---:|"]
-    by: dict[tuple[int, str], list[float]] = {}
+def means(known: Mapping[str, Any]) -> list[str]:
+    """Geometric means over the layers by kind and rows, of the best plans and of the default ones; and the worst."""
+    by: dict[tuple[str, str], list[float]] = {}
     for case, found in known.items():
-        best: dict[str, float] = {}
-        for r in found.get("rows", ()):
-            name = r["contender"].removesuffix(" (default)")
-            best[name] = max(best.get(name, 0.0), r["of bf16"])
-            if name != r["contender"]:
-                best[r["contender"]] = r["of bf16"]
-        for name, value in best.items():
-            by.setdefault((int(case.split("x")[0]), name), []).append(value)
-    for (rows, name), values in sorted(by.items()):
-        mean = math.exp(math.fsum(map(math.log, values)) / len(values))
-        lines.append(f"| {rows} | {name} | {mean:.3f} | {min(values):.3f} |")
+        ratios = [(row["default"], row["of bf16"]) for row in found.get("rows", ()) if row["plan"] != BASE]
+        if ratios:
+            which = case.split(" × ")[0]
+            by.setdefault((which, "best"), []).append(max(ratio for _, ratio in ratios))
+            by.setdefault((which, "default"), []).extend(ratio for default, ratio in ratios if default)
+    lines = ["| weights, rows | plans | of bf16 | worst | layers |", "|---|---|---:|---:|---:|"]
+    for (which, plan), values in by.items():
+        if values:
+            mean = math.exp(math.fsum(map(math.log, values)) / len(values))
+            lines.append(f"| {which} | {plan} | {mean:.3f} | {min(values):.3f} | {len(values)} |")
     return lines
 
 
+def cases_of(kinds: Sequence[str], layers: Sequence[str]) -> list[Case]:
+    """Of kinds as `w4a16:16` and layers as `4096x4096`, N × K; every layer for a kind before the next one."""
+    found = []
+    for text in kinds:
+        kind, _, m = text.rpartition(":")
+        found += [Case(kind, int(m), *map(int, layer.split("x"))) for layer in layers]
+    return found
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS))
-    parser.add_argument("--layers", nargs="+", default=[f"{n}x{k}" for n, k in LAYERS], help="as 4096x4096, N × K")
-    parser.add_argument("--formats", action="store_true", help="other weights, too")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--cases", nargs="+", default=list(ORDER), help="kinds of weights with rows, as w4a16:16")
+    parser.add_argument("--layers", nargs="+", default=[f"{n}x{k}" for n, k in serving.LAYERS], help="N × K")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--seconds", type=float, default=340.0)
+    parser.add_argument("--seconds", type=float, default=150.0)
     parser.add_argument("--state", default="build/quantised.json")
     parser.add_argument("--out", help="also write OUT.md and OUT.json")
     given = parser.parse_args()
-    start = time.monotonic()
-    layers = [tuple(map(int, text.split("x"))) for text in given.layers]
-    state = Path(given.state)
+    start, state = time.monotonic(), Path(given.state)
     known: dict[str, Any] = json.loads(state.read_text(encoding="utf-8")) if state.exists() else {}
-    cases = [Case(m, n, k) for n, k in layers for m in given.rows if str(Case(m, n, k)) not in known]
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=context) as pool:
-        pool.submit(os.getpid).result()  # the processes are there before there is CUDA
-        for job in [pool.submit(time.sleep, 0.05) for _ in range(2 * len(os.sched_getaffinity(0)))]:
-            job.result()
-        from minitile.ops.multiply import machine_of_device
-
-        machine = machine_of_device(0)
-        bad = compile_all(pool, cases, machine, given.formats)
-    print(f"compiled in {time.monotonic() - start:.0f} s; {len(bad)} remarks", flush=True)
-    for name, text in bad.items():
-        print(f"  {name}: {text}", flush=True)
-    for n, k in layers:
-        wanted = [case for case in cases if (case.n, case.k) == (n, k)]
-        if not wanted:
+    cases = [case for case in cases_of(given.cases, given.layers) if str(case) not in known]
+    machine = machine_of_device(0)
+    jobs = {
+        case: {
+            plan: serving.pool().submit(compile_one, case.kind, case.m, case.n, case.k, plan)
+            for plan in plans(case, machine)
+        }
+        for case in cases
+    }
+    state.parent.mkdir(parents=True, exist_ok=True)
+    for case in cases:
+        if time.monotonic() - start > given.seconds:
+            print(f"{case}: no time left")
             continue
-        import torch
-
-        layer = Layer(n, k, given.formats)
-        for case in wanted:
-            if time.monotonic() - start > given.seconds:
-                print(f"{case}: no time left")
-                continue
-            begun = time.monotonic()
-            state.parent.mkdir(parents=True, exist_ok=True)
-            state.write_text(json.dumps({**known, str(case): {}}), encoding="utf-8")  # not again, if it hangs
-            known[str(case)] = measure(layer, case, machine.multiprocessors, bad, given.rounds, given.formats)
-            state.write_text(json.dumps(known, indent=1, ensure_ascii=False), encoding="utf-8")
-            words = "  ".join(f"{r['contender']} {r['us']:.2f} ({r['of bf16']:.2f})" for r in known[str(case)]["rows"])
-            print(f"{case}: {words}  [{time.monotonic() - begun:.1f} s]", flush=True)
-        del layer
-        torch.cuda.empty_cache()
-    lines = table(known)
-    print("\n".join(means(known)))
+        state.write_text(json.dumps({**known, str(case): {}}), encoding="utf-8")  # not again, if it hangs
+        begun = time.monotonic()
+        known[str(case)] = measure(case, jobs[case], next(iter(jobs[case])), given.rounds)
+        state.write_text(json.dumps(known, indent=1, ensure_ascii=False), encoding="utf-8")
+        print(f"{line(str(case), known[str(case)])}  [{time.monotonic() - begun:.1f} s]", flush=True)
+    serving.pool().shutdown(wait=False, cancel_futures=True)
+    print("\n".join(["", *means(known)]))
     if given.out:
-        head = [
-            "# Weights of 4 and 8 bits",
-            "",
-            *(f"- {name}: {value}" for name, value in timing.machine().items()),
-            "",
-        ]
-        Path(given.out + ".md").write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
+        head = ["# Weights of 4 and 8 bits", "", *(f"- {name}: {value}" for name, value in timing.machine().items())]
+        Path(given.out + ".md").write_text("\n".join([*head, "", *table(known)]) + "\n", encoding="utf-8")
         Path(given.out + ".json").write_text(json.dumps(known, indent=1, ensure_ascii=False), encoding="utf-8")
 
 

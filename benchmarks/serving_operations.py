@@ -42,8 +42,8 @@ def same(x: Any) -> tuple[Any, Any]:
 class Operation:
     """How a product with weights of one kind is made and launched.
 
-    weights(n, k, seed): what the layer holds, tensors. launch(x, weights, out): out is m × n bf16. exact(weights,
-    columns): the weights that it stands for, float64, of these columns of the result, as they lie (columns × k).
+    weights(n, k, seed): what the layer holds, tensors. launch(x, weights, out, plan=None): out is m × n bf16. exact(
+    weights, columns): what these weights are in float64, those of some columns of the result (columns × k).
     bytes(n, k): of the weights. plan(m, n, k, machine): by which `launch` multiplies. compile(m, n, k, plan): puts into
     the cache what that needs, without a GPU; what is worth a word, such as that it spills registers. rows(x): of m × k
     bf16 what `launch` takes, which is not timed, and the numbers that it stands for, float64. bound: of the relative
@@ -51,7 +51,7 @@ class Operation:
     """
 
     weights: Callable[[int, int, int], tuple[Any, ...]]
-    launch: Callable[[Any, tuple[Any, ...], Any], Any]
+    launch: Callable[..., Any]
     exact: Callable[[tuple[Any, ...], Any], Any]
     bytes: Callable[[int, int], int]
     plan: Callable[[int, int, int, Machine], Any]
@@ -77,10 +77,10 @@ def random_weights(n: int, k: int, seed: int) -> tuple[Any, ...]:
     return (torch.randn((n, k), device=DEVICE, generator=of_layer(n, k, seed), dtype=torch.bfloat16),)
 
 
-def multiply(x: Any, weights: tuple[Any, ...], out: Any) -> Any:
+def multiply(x: Any, weights: tuple[Any, ...], out: Any, plan: Plan | None = None) -> Any:
     import minitile as mt
 
-    return mt.ops.matmul(x, weights[0].t(), out=out)
+    return mt.ops.matmul(x, weights[0].t(), out=out, plan=plan)
 
 
 def plan_bf16(m: int, n: int, k: int, machine: Machine) -> Plan:
@@ -93,47 +93,80 @@ def compile_bf16(m: int, n: int, k: int, plan: Plan) -> str:
     return ""
 
 
-# W4A16 ---------------------------------------------------------------------------------------------------------------
+# W4A16, and other packed weights -------------------------------------------------------------------------------------
 
 
-def int4_weights(n: int, k: int, seed: int) -> tuple[Any, ...]:
-    """Random codes and scales: packed, and as they were."""
-    import torch
+@dataclass(frozen=True)
+class Packed:
+    """Weights of `mt.ops.matmul_quantised` in groups of `group`, with or without zero points."""
 
+    format: str = "int4"
+    group: int = GROUP
+    zeros: bool = False
+
+    def weights(self, n: int, k: int, seed: int) -> tuple[Any, ...]:
+        """Random ones, packed; and what they are made of: numbers, scales, zero points or None."""
+        import torch
+
+        import minitile as mt
+
+        generator, groups = of_layer(n, k, seed), (n, -(-k // self.group))
+        integer, zeros = FORMATS[self.format].integer, None
+        if integer and not self.zeros:
+            most = 1 << FORMATS[self.format].bits - 1
+            codes = torch.randint(-most, most, (n, k), device=DEVICE, generator=generator, dtype=torch.int8)
+        else:
+            codes = torch.randint(0, 16, (n, k), device=DEVICE, generator=generator, dtype=torch.uint8)
+        if self.format == "e4m3":
+            codes += 48  # with exponents in the middle
+        numbers = codes.view(torch.float8_e4m3fn) if self.format == "e4m3" else codes
+        if self.format == "mxfp4":
+            numbers = torch.tensor(E2M1 + [-x for x in E2M1], device=DEVICE).half()[codes.int()]
+            exponents = torch.randint(125, 130, groups, device=DEVICE, generator=generator, dtype=torch.uint8)
+            return mt.ops.pack_weights(codes, exponents, format="mxfp4"), numbers, (exponents - 127.0).exp2(), None
+        scales = (torch.rand(groups, device=DEVICE, generator=generator) + 0.5).bfloat16()
+        if self.zeros:
+            zeros = torch.randint(0, 16, groups, device=DEVICE, generator=generator, dtype=torch.uint8)
+        return mt.ops.pack_weights(codes, scales, zeros, format=self.format, group=self.group), numbers, scales, zeros
+
+    def exact(self, weights: tuple[Any, ...], columns: Any) -> Any:
+        _, numbers, scales, zeros = weights
+        found = numbers[columns].double()
+        wide = [
+            x[columns].double().repeat_interleave(self.group, 1)[:, : found.shape[1]]
+            for x in (scales, zeros)
+            if x is not None
+        ]
+        return (found - wide[1] if self.zeros else found) * wide[0]
+
+    def bytes(self, n: int, k: int) -> int:
+        tables = -(-k // self.group) * (1 if self.format == "mxfp4" else 4 if self.zeros else 2)
+        return up(n, TILE) * (up(k, 64) * FORMATS[self.format].bits // 8 + tables)
+
+    def plan(self, m: int, n: int, k: int, machine: Machine) -> QuantisedPlan:
+        return choose_quantised(m, n, k, self.group, machine.multiprocessors, True)
+
+    def compile(self, m: int, n: int, k: int, plan: QuantisedPlan) -> str:
+        """What is worth a word: that it spills registers."""
+        scales, bf16 = "u8" if self.format == "mxfp4" else "bf16", dtype_of_name("bf16")
+        made = gemm_quantised(bf16, bf16, self.format, self.group, self.zeros, dtype_of_name(scales))
+        wide = up(n, TILE)
+        words = spec((wide // TILE, -(-k // FORMATS[self.format].unit) * 4, 128), "i32")
+        tables = [spec((-(-k // self.group), wide), scales)] * (2 if self.zeros else 1)
+        arrays = [spec((m, up(k, LONG // 2)), "bf16"), words, *tables, spec((m, n), "bf16")]
+        return spills(made.configured(**plan._asdict()).compile(*arrays, target=PLANNED_FOR))
+
+    def operation(self) -> Operation:
+        return Operation(self.weights, multiply_packed, self.exact, self.bytes, self.plan, self.compile)
+
+
+E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
+
+
+def multiply_packed(x: Any, weights: tuple[Any, ...], out: Any, plan: QuantisedPlan | None = None) -> Any:
     import minitile as mt
 
-    generator = of_layer(n, k, seed)
-    codes = torch.randint(-8, 8, (n, k), device=DEVICE, generator=generator, dtype=torch.int8)
-    scales = (torch.rand((n, -(-k // GROUP)), device=DEVICE, generator=generator) + 0.5).bfloat16()
-    return mt.ops.pack_weights(codes, scales, group=GROUP), codes, scales
-
-
-def multiply_int4(x: Any, weights: tuple[Any, ...], out: Any) -> Any:
-    import minitile as mt
-
-    return mt.ops.matmul_quantised(x, weights[0], out=out)
-
-
-def exact_int4(weights: tuple[Any, ...], columns: Any) -> Any:
-    _, codes, scales = weights
-    return codes[columns].double() * scales[columns].double().repeat_interleave(GROUP, 1)[:, : codes.shape[1]]
-
-
-def plan_int4(m: int, n: int, k: int, machine: Machine) -> QuantisedPlan:
-    return choose_quantised(m, n, k, GROUP, machine.multiprocessors, True)
-
-
-def compile_int4(
-    m: int, n: int, k: int, plan: QuantisedPlan, format: str = "int4", group: int = GROUP, zeros: bool = False
-) -> str:
-    """The kernel of a plan; what went wrong, or that it spills registers."""
-    scales, bf16 = "u8" if format == "mxfp4" else "bf16", dtype_of_name("bf16")
-    kernel = gemm_quantised(bf16, bf16, format, group, zeros, dtype_of_name(scales)).configured(**plan._asdict())
-    wide = up(n, TILE)
-    words = spec((wide // TILE, -(-k // FORMATS[format].unit) * 4, 128), "i32")
-    tables = [spec((-(-k // group), wide), scales)] * (2 if zeros else 1)
-    arrays = [spec((m, up(k, LONG // 2)), "bf16"), words, *tables, spec((m, n), "bf16")]
-    return spills(kernel.compile(*arrays, target=PLANNED_FOR))
+    return mt.ops.matmul_quantised(x, weights[0], out=out, plan=plan)
 
 
 def spills(compiled: Any) -> str:
@@ -167,10 +200,10 @@ def quantised_rows(x: Any) -> tuple[Any, Any]:
     return (q, scales), (q.double() * scales.double().repeat_interleave(SCALED, 1)[:, :deep])
 
 
-def multiply_fp8(x: Any, weights: tuple[Any, ...], out: Any) -> Any:
+def multiply_fp8(x: Any, weights: tuple[Any, ...], out: Any, plan: Fp8Plan | None = None) -> Any:
     import minitile as mt
 
-    return mt.ops.matmul_fp8(x[0], weights[0], (x[1], weights[1]), out=out, ahead=True)
+    return mt.ops.matmul_fp8(x[0], weights[0], (x[1], weights[1]), out=out, ahead=True, plan=plan)
 
 
 def exact_fp8(weights: tuple[Any, ...], columns: Any) -> Any:
@@ -184,7 +217,7 @@ def plan_fp8(m: int, n: int, k: int, machine: Machine) -> Fp8Plan:
 
 
 def compile_fp8(m: int, n: int, k: int, plan: Fp8Plan) -> str:
-    """The kernel of a plan; what went wrong, or that it spills registers."""
+    """What is worth a word: that it spills registers."""
     kernel = gemm_fp8_blocks(*map(dtype_of_name, ("e4m3", "e4m3", "bf16")), True).configured(**plan._asdict())
     blocks, deep = -(-k // SCALED), up(k, LONG)
     scales = spec((blocks, up(m, 4)), "f32"), spec((-(-n // SCALED), blocks), "f32")
@@ -203,14 +236,11 @@ OPERATIONS: dict[str, Operation] = {
         plan_bf16,
         compile_bf16,
     ),
-    "w4a16": Operation(
-        int4_weights,
-        multiply_int4,
-        exact_int4,
-        lambda n, k: up(n, TILE) * (up(k, 64) // 2 + -(-k // GROUP) * 2),
-        plan_int4,
-        compile_int4,
-    ),
+    "w4a16": Packed().operation(),
+    "w4a16 64 zeros": Packed(group=64, zeros=True).operation(),
+    "w8a16": Packed("int8").operation(),
+    "e4m3": Packed("e4m3").operation(),
+    "mxfp4": Packed("mxfp4", 32).operation(),
     "fp8": Operation(
         fp8_weights,
         multiply_fp8,

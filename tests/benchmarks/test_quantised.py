@@ -27,7 +27,7 @@ def test_plans_are_possible(kind):
             assert plan.threads in (plan.block_N, plan.block_N * 2)
             assert plan.block_N % (plan.parts * 8) == 0
             if case.kind == "fp8":
-                assert plan.share == 1 or plan.parts == 1 and -(-case.m // plan.block_M) % plan.share == 0
+                assert plan.share == 1 or (plan.parts == 1 and -(-case.m // plan.block_M) % plan.share == 0)
             else:
                 assert plan.block_K % (32 if case.kind == "mxfp4" else quantised.GROUP) == 0
                 assert plan.parts == 1 or case.k // plan.block_K >= 2 * plan.parts

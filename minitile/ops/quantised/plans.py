@@ -103,11 +103,12 @@ def choose_fp8(m: int, n: int, k: int, processors: int) -> Fp8Plan:
     """For M × K rows and N × K weights on so many multiprocessors: of up to 64 rows one tile, of which several blocks
     have room in a multiprocessor; of more rows the plan that `cycles` likes best."""
     rows, steps = rows_of(m), -(-k // 128)
-    if rows <= 64:
+    if rows <= 32:
         parts = parts_for(-(-n // 64), steps, processors, 3, 8)
-        return Fp8Plan(
-            rows, 64, 3 if rows > 32 else 4, 128, parts, together=5 if rows <= 16 else 4 if rows <= 32 else 3
-        )
+        return Fp8Plan(rows, 64, 4, 128, parts, together=5 if rows <= 16 else 4)
+    if rows <= 64:  # as many bytes of the rows would come from L2 as of 64 columns of the weights
+        parts = parts_for(-(-n // 128), steps, processors, 2, 4)
+        return Fp8Plan(rows, 128, 3, 256, parts, together=2)
     found = []
     for shares in range(-(-m // 128), -(-m // 64) + 1):
         rows = -(-m // shares) + 7 & ~7

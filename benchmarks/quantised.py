@@ -69,7 +69,8 @@ def plans(case: Case, machine: Machine) -> list[Any]:
 def _variants(plan: Any) -> Iterator[Any]:
     """Otherwise the same, but with a late trigger, without and with other neighbours, with sums that all blocks get."""
     yield plan._replace(early=False)
-    yield plan._replace(together=0 if plan.together else 2)
+    if plan.block_M <= 64:
+        yield plan._replace(together=0 if plan.together else 2)
     if plan.parts > 1 and plan.block_M <= 16:
         yield plan._replace(all_reduce=True)
 
@@ -100,8 +101,8 @@ def plans_fp8(case: Case, processors: int) -> Iterator[Fp8Plan]:
             clusters = [(parts, 1) for parts in parts_of(tiles, case.k // 128, processors)]
             clusters += [(1, share) for share in (2, 4) if shares % share == 0]
             for parts, share in clusters:
-                for stages in (3, 4, 6):
-                    for together in (0, 2 if rows > 32 else 4):
+                for stages in (3, 4, 6) if rows <= 64 else (4, 6):
+                    for together in (0,) if rows > 88 else (0, 2 if rows > 32 else 4):
                         room = stages * (wide * 128 + rows * 132) + wide * rows * 4 + 2048
                         if room * max(1, together) <= SHARED and (wide == 128 or rows <= 64):
                             overlap = rows > 64 and not together

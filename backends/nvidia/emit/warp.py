@@ -166,7 +166,12 @@ def barrier(w: Emitter, op: thread.Barrier) -> None:
     threads = "" if op.threads is None else f", {op.threads}"
     number = str(op.id)
     if op.each:
-        group = f"mov.u32 {{0}}, %tid.x;\n  div.u32 {{0}}, {{0}}, {op.threads};\n  add.u32 {{0}}, {{0}}, {op.id};"
+        assert op.threads is not None
+        whole = op.threads & (op.threads - 1) == 0  # ptxas divides by a constant of this text as by any number
+        part = (
+            f"shr.u32 {{0}}, {{0}}, {op.threads.bit_length() - 1}" if whole else f"div.u32 {{0}}, {{0}}, {op.threads}"
+        )
+        group = f"mov.u32 {{0}}, %tid.x;\n  {part};\n  add.u32 {{0}}, {{0}}, {op.id};"
         number = w.at_top(("group", op.id, op.threads), "b32", "group", group)
     w.order(f"bar.sync {number}{threads};")
 

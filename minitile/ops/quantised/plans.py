@@ -7,7 +7,7 @@ from typing import NamedTuple
 PARTS = (1, 2, 4, 8)  # blocks of a cluster along K
 LEAST = 4  # steps of K that a block has
 GAP, ENDS, MEETING = 110, 4400, 1000  # cycles: between steps, of a tile's begin and end, of a cluster
-FROM_L2 = 48.0  # bytes a cycle, of a multiprocessor
+FROM_L2, ARRIVING = 38.0, 56.0  # bytes a cycle for each multiprocessor
 
 
 class QuantisedPlan(NamedTuple):
@@ -103,11 +103,12 @@ def choose_fp8(m: int, n: int, k: int, processors: int) -> Fp8Plan:
     """For M × K rows and N × K weights on so many multiprocessors: of up to 64 rows one tile, of which several blocks
     have room in a multiprocessor; of more rows the plan that `cycles` likes best."""
     rows, steps = rows_of(m), -(-k // 128)
-    if rows <= 64:
+    if rows <= 32:
         parts = parts_for(-(-n // 64), steps, processors, 3, 8)
-        return Fp8Plan(
-            rows, 64, 3 if rows > 32 else 4, 128, parts, together=5 if rows <= 16 else 4 if rows <= 32 else 3
-        )
+        return Fp8Plan(rows, 64, 4, 128, parts, together=5 if rows <= 16 else 4)
+    if rows <= 64:  # as many bytes of the rows would come from L2 as of 64 columns of the weights
+        parts = parts_for(-(-n // 128), steps, processors, 2, 4)
+        return Fp8Plan(rows, 128, 3, 256, parts, together=2)
     found = []
     for shares in range(-(-m // 128), -(-m // 64) + 1):
         rows = -(-m // shares) + 7 & ~7
@@ -120,14 +121,15 @@ def choose_fp8(m: int, n: int, k: int, processors: int) -> Fp8Plan:
 
 def cycles(plan: Fp8Plan, m: int, n: int, steps: int, processors: int) -> float:
     """What products of many rows take by a plan: in a step the tensor cores, where a wgmma of R columns and 32 of K
-    takes R / 2, or what it takes to read its operands, 128 bytes a cycle; or the way of both tiles from L2. Two blocks
-    of a multiprocessor fill each other's gaps: between the steps, and while a tile begins and ends. The gaps, and what
-    comes from L2, are guesses."""
+    takes R / 2, or what it takes to read its operands, 128 bytes a cycle; or the way of both tiles, out of L2 (a tile
+    that a cluster has in common once) and into the multiprocessor. Two blocks of a multiprocessor fill each other's
+    gaps: between the steps, and while a tile begins and ends. The gaps and rates are guesses."""
     blocks = max(1, plan.together)
     tiles = -(-n // plan.block_N) * -(-m // plan.block_M) * plan.parts
     waves = -(-tiles // (processors * blocks))
     products = 4 * plan.block_N // 64 * max(plan.block_M / 2, 16 + plan.block_M / 4)
-    copies = 128 * (plan.block_M + plan.block_N / plan.share) / FROM_L2
+    out = 128 * (plan.block_M + plan.block_N / plan.share) / FROM_L2
+    copies = max(out, 128 * (plan.block_M + plan.block_N) / ARRIVING)
     step = max(products + GAP, copies) if blocks == 1 else max(products * 1.1, copies) * blocks
     ends = ENDS if blocks == 1 else ENDS * 0.6
     return waves * (-(-steps // plan.parts) * step + ends + (MEETING if plan.parts * plan.share > 1 else 0))

@@ -14,15 +14,18 @@ Other copies stay with the consumers, in the same loops; `notes` say why.
 
 Copies of one block that the same stretch of operations uses share a ring: one barrier says that they have landed,
 another that their slot is free. A few bytes that are used beside a large tile (scales, a bias) join its ring, unless
-that would hold it through another gemm. A ring has as many slots as the pipelined loop around it has stages, else one.
-Rings of one block and of as many slots move on together, at the block's end: they share a `PipelineState`.
+that would hold it through another gemm; or blocks of the cluster have the tile in common, and the few bytes are not
+multiplied by tensor cores: what threads have read themselves they release to other blocks by a fence of the whole GPU
+(MEMBAR.ALL.GPU), which takes longer than a barrier of its own. A ring has as many slots as the pipelined loop around
+it has stages, else one. Rings of one block and of as many slots move on together, at the block's end: they share a
+`PipelineState`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from minitile.analysis.affine import Facts
 from minitile.analysis.strides import why_no_tma
@@ -95,10 +98,13 @@ class Rings:
 
 
 def find_rings(
-    kernel: Kernel, launch: control.Launch, check: Callable[[tile.Copy, Places], None] = lambda copy, places: None
+    kernel: Kernel,
+    launch: control.Launch,
+    check: Callable[[tile.Copy, Places], None] = lambda copy, places: None,
+    common: Callable[[control.Launch, Rings], Collection[tile.Copy]] = lambda launch, rings: (),
 ) -> Rings:
     """Raises Refused, with the first reason, where no copy of a pipelined loop can be the producer's. `check` may
-    refuse a copy for a reason of its own."""
+    refuse a copy for a reason of its own. `common`: the copies that blocks of the cluster have in common."""
     places = Places(launch.body)
     written = {a.mem for op in launch.body.walk() for a in op.accesses() if a.writes}
     if None in written:
@@ -130,7 +136,8 @@ def find_rings(
         _enter(rings, op, PipelineState(places.block[op], stages), first, last)
     if not fed:
         raise Refused(notes[0] if notes else "no loop of two or more stages copies tensors to shared memory")
-    return Rings(_joined(rings, places), slice_, fed - mixed, notes)
+    found = Rings(rings, slice_, fed - mixed, notes)
+    return replace(found, rings=_joined(found, common(launch, found)))
 
 
 def _enter(rings: list[Ring], copy: tile.Copy, pipeline_state: PipelineState, first: Op, last: Op) -> None:
@@ -143,14 +150,19 @@ def _enter(rings: list[Ring], copy: tile.Copy, pipeline_state: PipelineState, fi
     rings.append(Ring([copy], pipeline_state, first, last))
 
 
-def _joined(rings: list[Ring], places: Places) -> list[Ring]:
+def _joined(found: Rings, common: Collection[tile.Copy]) -> list[Ring]:
     """Small rings in one with a large one of the same pipeline state."""
-    large = [r for r in rings if not any(_joins(r, other, places) for other in rings)]
+    rings, number = found.rings, found.slice.places.number
+
+    def joins(small: Ring, large: Ring) -> bool:
+        apart = any(c in common for c in large.copies) and not found.multiplied.issuperset(small.buffers)
+        return not apart and _joins(small, large, found.slice.places)
+
+    large = [r for r in rings if not any(joins(r, other) for other in rings)]
     for ring in rings:
         if ring in large:
             continue
-        into = next(r for r in large if _joins(ring, r, places))
-        number = places.number
+        into = next(r for r in large if joins(ring, r))
         into.copies = sorted((*into.copies, *ring.copies), key=number.__getitem__)
         into.first = min(into.first, ring.first, key=number.__getitem__)
         into.last = max(into.last, ring.last, key=number.__getitem__)

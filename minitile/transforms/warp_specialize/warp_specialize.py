@@ -62,7 +62,7 @@ def warp_specialize(kernel: Kernel, context: PassContext) -> None:
         return
     launch = control.find_launch(kernel)
     try:
-        rings = find_rings(kernel, launch)
+        rings = find_rings(kernel, launch, common=find_common)
         _check_meetings(launch, rings)
         teams = _teams(launch, rings, context)
         if teams is None:

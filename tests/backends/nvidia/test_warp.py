@@ -179,6 +179,19 @@ def test_barriers() -> None:
     assert "bar.sync 3, 64;" in text
 
 
+@pytest.mark.parametrize(
+    ("threads", "number"), [(64, "shr.u32 %group, %group, 6;"), (96, "div.u32 %group, %group, 96;")]
+)
+def test_barriers_of_each_group(threads: int, number: str) -> None:
+    """One for each so many threads; ptxas divides by 64 here with some twenty instructions, as by any number."""
+    make = Make({"x": "f32"}, threads=192)
+    make.emit(thread.Barrier(id=2, threads=threads, each=True))
+    make.store("x", make.thread(), make.constant(0.0, f32))
+    text = run(make, np.ones(192, np.float32), threads=192)
+    assert number in text
+    assert f"bar.sync %group, {threads};" in text
+
+
 def test_printf() -> None:
     make = Make({"x": "f32"})
     x = make.load("x", make.thread(), 2)

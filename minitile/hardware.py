@@ -41,6 +41,9 @@ class Target:
         block_registers: of a block's threads together.
         max_unrolled: elements of one operation, for each thread, for which code can be written in minutes.
         local_bytes: of a thread's own memory.
+        multiprocessors: of the largest GPU of this architecture; 0 where that is not known.
+        reserved_shared: of a multiprocessor's shared memory, what each block takes more than it asks for; one block
+            has all of it but that.
 
     Features that passes and rules ask for: cp_async, ldmatrix, stmatrix, mma_DTYPE, wgmma, tma, mbarrier,
     setmaxnreg, cluster, pdl (programmatic dependent launch), l2_window (a share of L2 kept for one tensor), shuffle
@@ -65,6 +68,8 @@ class Target:
     block_registers: int = BLOCK_REGISTERS
     max_unrolled: int = 8192
     local_bytes: int = LOCAL_BYTES
+    multiprocessors: int = 0
+    reserved_shared: int = 0
 
     def has(self, feature: str) -> bool:
         """Whether the target has a feature: one of the words of this module, such as "wgmma"."""

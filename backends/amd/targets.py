@@ -15,8 +15,10 @@ _CDNA4 = _CDNA3 | {"mfma_fp8", "mfma_scale", "lds_dma_128", "lds_transpose"}
 _SIZES = (64, BLOCK_THREADS, 512, 128 * 1024, 2048)  # LLVM's time grows faster than the code
 
 TARGETS = (
-    Target("gfx942", "amd", "gfx942", "gfx942", "", (0, 0), 64 * 1024, 64 * 1024, _CDNA3, *_SIZES),
-    Target("gfx950", "amd", "gfx950", "gfx950", "", (0, 0), 160 * 1024, 64 * 1024, _CDNA4, *_SIZES),
+    Target("gfx942", "amd", "gfx942", "gfx942", "", (0, 0), 64 * 1024, 64 * 1024, _CDNA3, *_SIZES, multiprocessors=304),
+    Target(
+        "gfx950", "amd", "gfx950", "gfx950", "", (0, 0), 160 * 1024, 64 * 1024, _CDNA4, *_SIZES, multiprocessors=256
+    ),
 )
 
 

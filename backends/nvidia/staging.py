@@ -14,9 +14,6 @@ from minitile.layout.shared import SharedLayout
 from minitile.lowering.context import Lowering
 from minitile.lowering.memory import in_memory
 
-BLOCK_SHARED = 1024  # bytes of an SM's shared memory that each block takes more than it asks for, and that one block
-# cannot ask for (CUDA C++ Programming Guide, "Shared Memory" of compute capabilities 8.x and 9.0)
-
 
 def as_stored(layout: Layout, dims: tile.Dims) -> tuple[Layout, tile.Dims]:
     """The layout with its dimensions in the tensor's order, and which of them run along the tensor's: a tile that is
@@ -45,7 +42,8 @@ def most_versions(low: Lowering, shared: SharedLayout, wanted: int, registers: i
     later = (op for op in low.kernel.walk() if op.results and op.results[0] not in low.map)
     others += [(size, 128) for op in later if (size := op.exchange_bytes()) is not None]
     threads: int = low.kernel.attrs["threads"] + low.kernel.attrs.get("producer_threads", 0)
-    sm_shared = low.target.max_shared + BLOCK_SHARED
+    beside = low.target.reserved_shared
+    sm_shared = low.target.max_shared + beside
     by_registers = low.target.block_registers // (threads * (registers + TILE_ROOM))
 
     def needed(versions: int) -> int:
@@ -56,7 +54,7 @@ def most_versions(low: Lowering, shared: SharedLayout, wanted: int, registers: i
         return end
 
     def blocks(versions: int) -> int:
-        return max(1, min(by_registers, sm_shared // (needed(versions) + BLOCK_SHARED)))
+        return max(1, min(by_registers, sm_shared // (needed(versions) + beside)))
 
     fit = [n for n in range(wanted, 0, -1) if needed(n) <= low.target.max_shared]
     return next((n for n in fit if blocks(n) == blocks(0)), fit[-1] if fit else 0)

@@ -30,11 +30,48 @@ _SM90A = (
     _SM89 | {"stmatrix", "tma", "mbarrier", "wgmma", "setmaxnreg", "cluster", "pdl"} | {"add_bf16x2", "add_vectors"}
 )
 _MOST_SHARED = 227 * 1024
+_BLOCK_SHARED = 1024  # more than a block asks for, and what one block cannot ask for ("Shared Memory" of 8.x and 9.0)
 
 TARGETS = (
-    Target("sm_80", "nvidia", "sm_80", "sm_80", "8.0", (8, 0), 163 * 1024, 48 * 1024, _SM80),
-    Target("sm_89", "nvidia", "sm_89", "sm_89", "8.4", (8, 9), 99 * 1024, 48 * 1024, _SM89),
-    Target("sm_90a", "nvidia", "sm_90a", "sm_90a", "8.4", (9, 0), _MOST_SHARED, 48 * 1024, _SM90A),
+    Target(
+        "sm_80",
+        "nvidia",
+        "sm_80",
+        "sm_80",
+        "8.0",
+        (8, 0),
+        163 * 1024,
+        48 * 1024,
+        _SM80,
+        multiprocessors=108,
+        reserved_shared=_BLOCK_SHARED,
+    ),
+    Target(
+        "sm_89",
+        "nvidia",
+        "sm_89",
+        "sm_89",
+        "8.4",
+        (8, 9),
+        99 * 1024,
+        48 * 1024,
+        _SM89,
+        multiprocessors=142,
+        reserved_shared=_BLOCK_SHARED,
+    ),
+    Target(
+        "sm_90a",
+        "nvidia",
+        "sm_90a",
+        "sm_90a",
+        "8.4",
+        (9, 0),
+        _MOST_SHARED,
+        48 * 1024,
+        _SM90A,
+        multiprocessors=132,
+        reserved_shared=_BLOCK_SHARED,
+    ),
 )
 
 

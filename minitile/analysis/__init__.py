@@ -8,6 +8,7 @@ memory              memory_dependence, access_set, disjoint: which accesses conf
                     global_sharing: whether threads meet in global memory
 traced names        variables
 masks               masks: which elements a bound cuts off
-registers           register_budget: what the warps of a specialised kernel have
+registers           register_budget: what the warps of a specialised kernel have; register_pressure: what tiles take;
+                    occupancy: how many blocks a multiprocessor has
 answers             iterative: those that follow from the operands' answers, without deep recursion
 """

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from minitile.hardware import BLOCK_REGISTERS, THREAD_REGISTERS, WARPGROUP
 
-PRODUCER_THREADS = WARPGROUP  # of the role that copies
+PRODUCER_THREADS = WARPGROUP  # of the role that copies; see producer_threads
 ACCUMULATOR_ROOM = 32  # registers that ptxas wants beside accumulators (it named 26 for those of m64n256 and m64n192)
 TILE_ROOM = 40  # registers that a thread takes besides its tiles, operands included
 BUDGETS = {1: (56, 256), 2: (40, 232), 3: (32, 160), 4: (24, 112)}  # producer's, consumers', by consumer warpgroups
@@ -21,9 +21,25 @@ def budget(threads: int) -> tuple[int, int]:
     return BUDGETS.get(threads // WARPGROUP, BUDGETS[4])
 
 
+def producer_threads(threads: int, few: bool) -> int:
+    """Of the role that copies beside `threads` that compute: a warpgroup, since setmaxnreg is a warpgroup's. With one
+    warpgroup that computes, each of both has an equal share, as many registers as a thread can have; so, where `few`
+    are wanted, the warp that copies comes alone, and leaves the registers of three to other blocks."""
+    return 32 if few and threads <= WARPGROUP else PRODUCER_THREADS
+
+
 def equal_share(threads: int) -> int:
     """Of each of so many threads of a block, in setmaxnreg's steps."""
     return BLOCK_REGISTERS // threads // 8 * 8
 
 
-__all__ = ["ACCUMULATOR_ROOM", "BUDGETS", "PRODUCER_THREADS", "THREAD_REGISTERS", "TILE_ROOM", "budget", "equal_share"]
+__all__ = [
+    "ACCUMULATOR_ROOM",
+    "BUDGETS",
+    "PRODUCER_THREADS",
+    "THREAD_REGISTERS",
+    "TILE_ROOM",
+    "budget",
+    "equal_share",
+    "producer_threads",
+]

@@ -37,6 +37,8 @@ from minitile.transforms.manager import After, Pass, PassContext, run_passes
 from minitile.transforms.pipeline.accumulator_init import accumulator_init
 from minitile.transforms.pipeline.cdna4_interleave import cdna4_half_tiles, cdna4_interleave
 from minitile.transforms.pipeline.check_schedule import check_schedule
+from minitile.transforms.pipeline.choose_stages import choose_stages, deepen_stages
+from minitile.transforms.pipeline.hoist_copies import hoist_copies
 from minitile.transforms.pipeline.lower_manual_wgmma import lower_manual_wgmma
 from minitile.transforms.pipeline.pdl_prefetch import pdl_prefetch
 from minitile.transforms.pipeline.prefetch_fragments import prefetch_fragments
@@ -65,6 +67,7 @@ from minitile.transforms.tile.join_accesses import join_accesses
 from minitile.transforms.tile.keep_in_registers import keep_in_registers
 from minitile.transforms.tile.mem2reg import mem2reg
 from minitile.transforms.tile.peel_remainder import peel_remainder
+from minitile.transforms.tile.reload_elements import reload_elements
 from minitile.transforms.tile.tile_vectorize import tile_vectorize
 from minitile.transforms.tile.unroll_loads import unroll_loads
 from minitile.transforms.tile.unroll_local_arrays import unroll_local_arrays
@@ -92,9 +95,12 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("tile_vectorize", tile_vectorize),
     ("mem2reg", mem2reg),
     ("simplify", simplify),
+    ("reload_elements", reload_elements),
     ("detect_multibuffers", detect_multibuffers),
     # While a copy is still one operation.
     ("check_schedule", check_schedule),
+    ("choose_stages", choose_stages),
+    ("deepen_stages", deepen_stages),
     ("warp_specialize", warp_specialize),
     # For kernels that leave it out.
     ("tma_multistage", tma_multistage),
@@ -104,6 +110,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("lower_manual_wgmma", lower_manual_wgmma),
     ("sink_wgmma_waits", sink_wgmma_waits),
     ("unroll_rows", unroll_rows),
+    ("hoist_copies", hoist_copies),
     ("hoist_loads", hoist_loads),
     ("version_masks", version_masks),
     ("simplify", simplify),
@@ -158,12 +165,15 @@ OPTIONAL = frozenset(
         "cdna4_interleave",
         "cse",
         "dead_code",
+        "hoist_copies",
         "hoist_loads",
         "accumulator_init",
         "lower_manual_wgmma",
         "sink_bulk_store_waits",
         "licm",
         "keep_in_registers",
+        "choose_stages",
+        "deepen_stages",
         "tma_multistage",
         "prefetch_fragments",
         "software_pipeline",
@@ -174,6 +184,7 @@ OPTIONAL = frozenset(
         "unroll_local_arrays",
         "unroll_loads",
         "unroll_rows",
+        "reload_elements",
         "join_accesses",
         "peel_remainder",
         "pack_scalars",

@@ -19,6 +19,8 @@ from minitile.tilelang.mode import MODE
 from minitile.tilelang.pass_config import Options
 from minitile.tilelang.prim_func import PrimFunc
 
+STAGES_CHOSEN = ("deepen_stages", "choose_stages")  # the passes that choose stages, the more demanding one first
+
 
 class JITKernel:
     """Callable on the tensors and scalars of the signature, without those of `out_idx`, which it returns, and returns
@@ -49,6 +51,7 @@ class JITKernel:
         self.ref_latency: float | None = None
         self.most_stages = MOST_STAGES
         self.more_stages = 0
+        self.left_out: tuple[str, ...] = ()  # passes that choose stages
         self.__name__ = self.function.__name__
         self._compiled: dict[str, list[CompiledKernel]] = {}
         if MODE.compile_only:
@@ -61,18 +64,22 @@ class JITKernel:
         most = Parameter(STAGES, "self", None, None, self.most_stages)
         more = Parameter(MORE_STAGES, "self", None, None, self.more_stages)
         signature = Signature((*self.signature.parameters, most, more))
-        return Kernel(self.function, signature, self.options.target, self.options.passes, launch)
+        passes = dict(self.options.passes) | dict.fromkeys(self.left_out, False)
+        return Kernel(self.function, signature, self.options.target, passes, launch)
 
     def _fitting(self, run: Callable[[], Any]) -> Any:
-        """What `run` gives; where shared memory does not suffice, with fewer stages in each T.Pipelined: how many
-        versions of a buffer TileLang makes is its own choice, and programs are written to what fits there."""
+        """What `run` gives; where shared memory does not suffice, with the stages that each T.Pipelined says, then with
+        fewer: how many versions of a buffer TileLang makes is its own choice, and programs are written to what fits
+        there."""
         while True:
             try:
                 return run()
             except ResourceError as error:
                 if "shared memory" not in error.message or self.most_stages == 1:
                     raise
-                if self.more_stages:
+                if len(self.left_out) < len(STAGES_CHOSEN):
+                    self.left_out = STAGES_CHOSEN[: len(self.left_out) + 1]
+                elif self.more_stages:
                     self.more_stages = 0
                 else:
                     self.most_stages = 2 if self.most_stages > 2 else 1

@@ -21,13 +21,15 @@ class _Keys(type):
 
 class PassConfigKey(metaclass=_Keys):
     """Keys of pass_configs, which are strings: any TL_…, TIR_…. TL_DISABLE_WARP_SPECIALIZED and TL_DISABLE_TMA_LOWER
-    change what is compiled; the others are ignored."""
+    change what is compiled; the others are ignored. "minitile.NAME" is minitile's own pass of that name, False leaves
+    it out: {"minitile.choose_stages": False}."""
 
 
 _PASSES: dict[str, dict[str, bool]] = {
     "tl.disable_warp_specialized": {"warp_specialize": False},
     "tl.disable_tma_lower": {"warp_specialize": False, "tma_multistage": False},
 }
+_OWN = "minitile."
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ def options(pass_configs: Mapping[Any, Any] | None = None, target: Any = None) -
     for key, value in (pass_configs or {}).items():
         if value and str(key) in _PASSES:
             passes |= _PASSES[str(key)]
+        elif str(key).startswith(_OWN):
+            passes[str(key).removeprefix(_OWN)] = bool(value)
     return Options(passes, _target(target))
 
 

@@ -37,10 +37,15 @@ class PassContext:
     rules: Rules = NO_RULES
     timings: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    off: frozenset[str] = frozenset()  # the passes left out
 
     def ran(self, name: str) -> bool:
         """Whether a pass has run, and was not left out."""
         return name in self.timings
+
+    def runs(self, name: str) -> bool:
+        """Whether a pass, which may stand behind this one, is not left out."""
+        return name not in self.off
 
 
 Pass = Callable[[Kernel, PassContext], None]
@@ -63,6 +68,7 @@ def run_passes(
     a switch that names no pass or one that is needed, IRError when asked to verify and a pass leaves malformed IR.
     """
     off = _switched_off(switches or {}, [name for name, _ in passes], optional)
+    context.off = frozenset(off)
     dumped = {current_name(name) for name in os.environ.get("MINITILE_DUMP", "").split(",") if name}
     asked = "1" if verify else os.environ.get("MINITILE_VERIFY", "0")
     verify_ir = _VERIFY.get(asked)

@@ -209,3 +209,122 @@ def in_pieces(X, how, threads=64):
                 s[i, j] *= total[i]
             T.copy(s, Y[bx, k * 128])
     return Y
+
+
+@tilelang.jit
+def product(A, B, stages, tile=64, step=32):
+    """As many trips as the call's K asks for; stages as the program says, which the compiler may take for too few."""
+    M, N = T.const("M, N")
+    K = T.dynamic("K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, tile), T.ceildiv(M, tile), threads=128) as (bx, by):
+        A_shared = T.alloc_shared((tile, step), T.float16)
+        B_shared = T.alloc_shared((step, tile), T.float16)
+        C_local = T.alloc_fragment((tile, tile), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, step), num_stages=stages):
+            T.copy(A[by * tile, k * step], A_shared)
+            T.copy(B[k * step, bx * tile], B_shared)
+            T.gemm(A_shared, B_shared, C_local)
+        T.copy(C_local, C[by * tile, bx * tile])
+    return C
+
+
+@tilelang.jit(out_idx=[2])
+def attended(heads, rows, width, stages, block=64):
+    """Two products a trip, of which the second one's copy stands behind the first; what both bring is read once."""
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((heads, rows, width), T.float16),
+        KV: T.Tensor((2, heads, rows, width), T.float16),
+        Out: T.Tensor((heads, rows, width), T.float16),
+    ):
+        with T.Kernel(T.ceildiv(rows, block), heads, threads=128) as (bx, by):
+            q = T.alloc_shared((block, width), T.float16)
+            k = T.alloc_shared((block, width), T.float16)
+            v = T.alloc_shared((block, width), T.float16)
+            s = T.alloc_fragment((block, block), T.float32)
+            p = T.alloc_fragment((block, block), T.float16)
+            o = T.alloc_fragment((block, width), T.float32)
+            T.copy(Q[by, bx * block : (bx + 1) * block, :], q)
+            T.fill(o, 0)
+            for n in T.Pipelined(bx + 1, num_stages=stages):
+                T.copy(KV[0, by, n * block : (n + 1) * block, :], k)
+                T.gemm(q, k, s, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(block, block):
+                    s[i, j] = T.if_then_else(bx * block + i >= n * block + j, s[i, j], 0)
+                T.copy(s, p)
+                T.copy(KV[1, by, n * block : (n + 1) * block, :], v)
+                T.gemm(p, v, o)
+            T.copy(o, Out[by, bx * block : (bx + 1) * block, :])
+
+    return main
+
+
+@tilelang.jit(out_idx=[4])
+def chosen_rows(blocks, threads=32):
+    """Copies under a condition, in a loop that they cannot go ahead of: each one's rows are found in shared memory."""
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((blocks * 16, 64), T.float16),
+        K: T.Tensor((512, 64), T.float16),
+        V: T.Tensor((512, 64), T.float16),
+        Which: T.Tensor((blocks, 8), T.int32),
+        Out: T.Tensor((blocks * 16, 64), T.float32),
+    ):
+        with T.Kernel(blocks, threads=threads) as bx:
+            q = T.alloc_shared((16, 64), T.float16)
+            k = T.alloc_shared((32, 64), T.float16)
+            v = T.alloc_shared((32, 64), T.float16)
+            which = T.alloc_shared((8,), T.int32)
+            s = T.alloc_fragment((16, 32), T.float32)
+            p = T.alloc_fragment((16, 32), T.float16)
+            o = T.alloc_fragment((16, 64), T.float32)
+            staged = T.alloc_shared((16, 64), T.float32)
+            T.copy(Q[bx * 16, 0], q)
+            T.copy(Which[bx, 0], which)
+            T.fill(o, 0)
+            for n in T.serial(8):
+                at = which[n]
+                if at >= 0:
+                    T.copy(K[at * 32, 0], k)
+                    T.gemm(q, k, s, transpose_B=True, clear_accum=True)
+                    T.copy(s, p)
+                    T.copy(V[at * 32, 0], v)
+                    T.gemm(p, v, o)
+            T.copy(o, staged)
+            T.copy(staged, Out[bx * 16, 0])
+
+    return main
+
+
+@tilelang.jit(out_idx=[3])
+def masked_blocks(rows, parts):
+    """Copies under a condition that is an element of a fragment."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((rows, parts * 32), T.float16),
+        B: T.Tensor((parts * 32, 64), T.float16),
+        M: T.Tensor((rows // 64, parts), T.bool),
+        C: T.Tensor((rows, 64), T.float32),
+    ):
+        with T.Kernel(rows // 64, threads=128) as bx:
+            a = T.alloc_shared((64, 32), T.float16)
+            b = T.alloc_shared((32, 64), T.float16)
+            mask = T.alloc_fragment((parts,), T.bool)
+            c = T.alloc_fragment((64, 64), T.float32)
+            T.copy(M[bx, :], mask)
+            T.clear(c)
+            for k in T.Pipelined(parts, num_stages=1):
+                if mask[k] != 0:
+                    T.copy(A[bx * 64, k * 32], a)
+                    T.copy(B[k * 32, 0], b)
+                    T.gemm(a, b, c)
+            T.copy(c, C[bx * 64, 0])
+
+    return main

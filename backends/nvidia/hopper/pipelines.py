@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from minitile.analysis.register_budget import TILE_ROOM, equal_share
-from minitile.backends.nvidia.hopper.register_pressure import tile_registers
+from minitile.analysis.register_pressure import tile_registers
 from minitile.backends.nvidia.hopper.wgmma import async_gemm, fragment, panels_of, unset, warpgroup
 from minitile.hardware import NAMED_BARRIERS, TMA_BOX, WARPGROUP
 from minitile.ir.core import Block, Op, Value
@@ -23,7 +23,7 @@ from minitile.ir.ops import arith, control, explicit, hopper, roles, thread, til
 from minitile.ir.origin import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET, Origin, places
 from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import row_major
-from minitile.lowering.context import Lowering
+from minitile.lowering.context import Lowering, layout_of
 from minitile.lowering.memory import coordinate, shared_layout
 
 WORD = 8  # bytes of an mbarrier
@@ -272,7 +272,7 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
         return
     b = low.b
     share = equal_share(low.threads + op.producer_threads)
-    needed = tile_registers(op.consumer) + TILE_ROOM
+    needed = tile_registers(op.consumer, _registers) + TILE_ROOM
     budget = needed > share and not low.kernel.attrs.get("no_set_max_nreg")
     producer_has, consumer_has = MOST.get(op.registers, op.registers) if needed > op.registers[1] else op.registers
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
@@ -301,6 +301,10 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
         with b.because(Origin("lower", "blocks of the cluster still arrive at this one's mbarriers", arrivals)):
             b.emit(hopper.ClusterBarrier())
     low.kernel.attrs.setdefault("min_ctas", 1)  # without it the assembler ignores setmaxnreg (C7508)
+
+
+def _registers(value: Value) -> int:
+    return layout_of(value).num_regs * value.dtype.bits // 32
 
 
 def order_barrier_init(low: Lowering, op: roles.OrderBarrierInit) -> None:

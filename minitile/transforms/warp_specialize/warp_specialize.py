@@ -37,7 +37,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from minitile.analysis.register_budget import ACCUMULATOR_ROOM, PRODUCER_THREADS, budget
+from minitile.analysis.register_budget import ACCUMULATOR_ROOM, budget, producer_threads
 from minitile.backends.base import Rules
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
@@ -72,6 +72,7 @@ def warp_specialize(kernel: Kernel, context: PassContext) -> None:
         return
     context.notes.extend(f"copied by the consumers: {note}" for note in rings.notes)
     together = find_common(launch, rings)
+    copying = producer_threads(launch.threads, few=bool(kernel.attrs.get("wishes")))
 
     def parts(body: Block, pipelines: dict[Ring, Value], b: Builder) -> roles.WarpSpecialized:
         producer = _Producer(rings, pipelines, together).role(body)
@@ -81,11 +82,11 @@ def warp_specialize(kernel: Kernel, context: PassContext) -> None:
             consumer = part(consumer, team, teams, b)
         registers = budget(launch.threads)
         return roles.WarpSpecialized(
-            producer_threads=PRODUCER_THREADS, registers=registers, producer=producer, consumer=consumer
+            producer_threads=copying, registers=registers, producer=producer, consumer=consumer
         )
 
     rebuild(launch, rings, parts, launch.threads if teams is None else teams.threads, together)
-    kernel.attrs["producer_threads"] = PRODUCER_THREADS
+    kernel.attrs["producer_threads"] = copying
 
 
 def _check_meetings(launch: control.Launch, rings: Rings) -> None:

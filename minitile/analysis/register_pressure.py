@@ -1,4 +1,4 @@
-"""How many registers a consumer thread's tiles take, where they take most.
+"""How many registers a thread's tiles take, where they take most.
 
     for … [%z] (%k, %c) {                                  live behind the gemm: %part, %c (of this iteration)
       %part, %t = async_gemm %As, %Bs, %zero               128x192 by 256 threads: 96 + 96 registers
@@ -11,30 +11,37 @@ computed element by element comes and goes a few registers at a time (chunk_epil
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.rewrite import free_values
 from minitile.ir.types import TileType
-from minitile.lowering.context import layout_of
+
+Size = Callable[[Value], int]  # 32-bit registers of a thread that a tile takes
 
 
-def tile_registers(block: Block) -> int:
-    """The most 32-bit registers of a thread that tiles take in a block (tile IR with layouts); 0 without any."""
-    return _block(block, set())[1]
+def spread(threads: int) -> Size:
+    """Registers of tiles that so many threads share evenly, before they have layouts."""
+    return lambda value: -(-math.prod(value.shape) * value.dtype.bits // (32 * threads))
 
 
-def _block(block: Block, live: set[Value]) -> tuple[set[Value], int]:
+def tile_registers(block: Block, size: Size) -> int:
+    """The most 32-bit registers of a thread that tiles take in a block (tile IR); 0 without any."""
+    return _block(block, set(), size)[1]
+
+
+def _block(block: Block, live: set[Value], size: Size) -> tuple[set[Value], int]:
     """A walk from the end, where `live` values are used later: what is live at the beginning; the most registers."""
     live, most = set(live), 0
     for op in reversed(block.ops):
         live -= set(op.results)
         after = live | _again(op)
         if not op.pure:
-            most = max(most, _registers({*after, *op.results, *_read_late(op)}))
+            most = max(most, _registers({*after, *op.results, *_read_late(op)}, size))
         for region in op.regions:
-            before, inner = _block(region, after)
+            before, inner = _block(region, after, size)
             most = max(most, inner)
             live |= before - set(region.args)
         live.update(_stored(v) for v in op.operands)
@@ -50,7 +57,7 @@ def _again(op: Op) -> set[Value]:
 
 def _read_late(op: Op) -> list[Value]:
     """Register operands of a product in flight: they are read until it is complete."""
-    return [op.a] if isinstance(op, roles.AsyncGemm) else []
+    return [op.a] if isinstance(op, roles.AsyncGemm | tile.Gemm) else []
 
 
 def _stored(value: Value) -> Value:
@@ -60,6 +67,5 @@ def _stored(value: Value) -> Value:
     return value
 
 
-def _registers(values: Iterable[Value]) -> int:
-    tiles = {_stored(v) for v in values if isinstance(v.type, TileType)}
-    return sum(layout_of(v).num_regs * v.dtype.bits // 32 for v in tiles)
+def _registers(values: Iterable[Value], size: Size) -> int:
+    return sum(map(size, {_stored(v) for v in values if isinstance(v.type, TileType)}))

@@ -1,0 +1,39 @@
+// A multiprocessor keeps its three blocks.
+// pass: deepen_stages
+// target: sm_90a
+tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 128, wishes = true} {
+  launch 64, 64, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
+    %As = alloc {type_ = shared<64x64xf16>}
+    %Bs = alloc {type_ = shared<64x128xf16>}
+    %z = splat 0.0 {shape = (64, 128)} : tile<64x128xf32>
+    %r = mul %by, 64 : i32
+    %s = mul %bx, 128 : i32
+    %sum = for 0, 32, 1, [%z] {kind = "pipelined", stages = 2} (%k: i32, %c: tile<64x128xf32>) {
+      %at = mul %k, 64 : i32
+      copy %A[%r, %at], %As[0, 0] {shape = (64, 64), src_dims = (0, 1), dst_dims = (0, 1)}
+      copy %B[%at, %s], %Bs[0, 0] {shape = (64, 128), src_dims = (0, 1), dst_dims = (0, 1)}
+      %d = gemm %As[0, 0], %Bs[0, 0], %c
+      yield %d
+    }
+    store %C[%r, %s], %sum {dims = (0, 1)}
+  }
+}
+
+// ----
+tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 128, wishes = true} {
+  launch 64, 64, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
+    %As = alloc {type_ = shared<64x64xf16>} : shared<64x64xf16>
+    %Bs = alloc {type_ = shared<64x128xf16>} : shared<64x128xf16>
+    %z = splat 0.0 {shape = (64, 128)} : tile<64x128xf32>
+    %r = mul %by, 64 : i32
+    %s = mul %bx, 128 : i32
+    %sum = for 0, 32, 1, [%z] {kind = "pipelined", stages = 2} : tile<64x128xf32> (%k: i32, %c: tile<64x128xf32>) {
+      %at = mul %k, 64 : i32
+      copy %A[%r, %at], %As[0, 0] {shape = (64, 64), src_dims = (0, 1), dst_dims = (0, 1)}
+      copy %B[%at, %s], %Bs[0, 0] {shape = (64, 128), src_dims = (0, 1), dst_dims = (0, 1)}
+      %d = gemm %As[0, 0], %Bs[0, 0], %c : tile<64x128xf32>
+      yield %d
+    }
+    store %C[%r, %s], %sum {dims = (0, 1)}
+  }
+}

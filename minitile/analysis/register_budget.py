@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from minitile.hardware import BLOCK_REGISTERS, THREAD_REGISTERS, WARPGROUP
 
+WARP = 32
 PRODUCER_THREADS = WARPGROUP  # of the role that copies; see producer_threads
 ACCUMULATOR_ROOM = 32  # registers that ptxas wants beside accumulators (it named 26 for those of m64n256 and m64n192)
 TILE_ROOM = 40  # registers that a thread takes besides its tiles, operands included
@@ -21,11 +22,17 @@ def budget(threads: int) -> tuple[int, int]:
     return BUDGETS.get(threads // WARPGROUP, BUDGETS[4])
 
 
-def producer_threads(threads: int, few: bool) -> int:
-    """Of the role that copies beside `threads` that compute: a warpgroup, since setmaxnreg is a warpgroup's. With one
-    warpgroup that computes, each of both has an equal share, as many registers as a thread can have; so, where `few`
-    are wanted, the warp that copies comes alone, and leaves the registers of three to other blocks."""
-    return 32 if few and threads <= WARPGROUP else PRODUCER_THREADS
+def producer_threads(threads: int, registers: int | None) -> int:
+    """Of the role that copies beside `threads` that compute: a warpgroup, since setmaxnreg is a warpgroup's. Where each
+    thread has so many `registers` (None: it is not asked), one warp alone, if that leaves room for another block, and
+    always beside one warpgroup: an equal share is then all that a thread can have, and nothing is moved."""
+    if registers is None:
+        return PRODUCER_THREADS
+    if threads <= WARPGROUP:
+        return WARP
+    moved = registers + TILE_ROOM - ACCUMULATOR_ROOM > equal_share(threads + PRODUCER_THREADS)
+    alone, all_four = (BLOCK_REGISTERS // (registers * (threads + more)) for more in (WARP, PRODUCER_THREADS))
+    return WARP if alone > all_four and not moved else PRODUCER_THREADS
 
 
 def equal_share(threads: int) -> int:

@@ -66,3 +66,5 @@ def test_the_role_that_copies_knows_the_condition() -> None:
     (compiled,) = programs.masked_blocks(192, 7).compiled("sm_90a")
     assert compiled.launch_info.block == (160, 1, 1)
     assert "extract" not in compiled.asm["tile_ir"]
+    ptx = compiled.asm["ptx"]
+    assert ptx.index("prefetch.tensormap") < ptx.index("mbarrier.init")

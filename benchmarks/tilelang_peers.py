@@ -4,6 +4,7 @@
     python benchmarks/bars.py tilelang                           every case, kept in build/bars.json as it is measured
     python benchmarks/bars.py tilelang --only gemm --again       some of them, anew
     python benchmarks/tilelang_peers.py one "gemm 1024"          one case, all that is known of it
+    MINITILE_VARIANTS=1 python benchmarks/bars.py tilelang       beside them minitile without some of its passes
 
 Needs tilelang (pip install tilelang==0.1.15), torch, einops and the toolkit that TileLang compiles with.
 MINITILE_TILELANG names another checkout than build/tilelang.
@@ -32,7 +33,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -50,7 +51,14 @@ BUILD = Path(__file__).parents[1] / "build"
 EXAMPLES = Path(os.environ.get("MINITILE_TILELANG", BUILD / "tilelang")) / "examples"
 WORK = BUILD / "tilelang_peers"
 SIDES = ("minitile", "tilelang")
-VARIANTS = ("one stage more",) if os.environ.get("MINITILE_VARIANTS") else ()  # of minitile's side
+# Of minitile's side, with MINITILE_VARIANTS=1: passes left out.
+_LEFT_OUT = {
+    "stages as written": ("choose_stages", "deepen_stages"),
+    "two stages at most chosen": ("deepen_stages",),
+    "without roles": ("warp_specialize",),
+    "copies in place": ("hoist_copies",),
+}
+VARIANTS = _LEFT_OUT if os.environ.get("MINITILE_VARIANTS") else {}
 L2_BYTES = 50 << 20
 MOST_SETS, MOST_LAUNCHES, BATCH_MS, ROUNDS = 128, 300, 3.0, 15
 COMPILE_SECONDS, MEASURE_SECONDS = 90, 120
@@ -236,9 +244,10 @@ def build(case: Case, side: Side, inputs: Tensors) -> None:
     """The kernel, compiled and launched once."""
     with front_end(side.name):
         side.kernel = case.kernel(side.module)
-        if side.name == "one stage more":
+        if side.name in VARIANTS:
+            passes = dict.fromkeys(VARIANTS[side.name], False)
             for kernel in side.kernel if isinstance(side.kernel, tuple) else (side.kernel,):
-                kernel.more_stages = 1
+                kernel.options = replace(kernel.options, passes={**kernel.options.passes, **passes})
         case.launch(side.kernel, inputs)
     synchronize()
 

@@ -51,11 +51,9 @@ def room_of(kernel: Kernel, target: Target, roles: bool) -> Room:
     """What a kernel leaves, in tile IR without roles; `roles`: it may get some."""
     launch = control.find_launch(kernel)
     multiplies = any(isinstance(op, tile.Gemm) for op in kernel.walk())
-    threads = launch.threads
+    threads, registers = launch.threads, registers_of(launch, target)
     if roles and multiplies and target.has("wgmma"):
-        threads += producer_threads(launch.threads, kernel.attrs.get("min_ctas", 1), few=True)
-    registers = tile_registers(launch.body, spread(launch.threads)) + ACCUMULATOR_ROOM
-    registers = min(-(-registers // 8) * 8, target.max_registers + 1)
+        threads += producer_threads(launch.threads, registers, kernel.attrs.get("min_ctas", 1))
     limits = [target.block_registers // (threads * registers), 2 * BLOCK_THREADS // threads]
     grid = [constant_of(v) for v in launch.grid]
     if target.multiprocessors and all(isinstance(n, int) for n in grid):
@@ -64,6 +62,12 @@ def room_of(kernel: Kernel, target: Target, roles: bool) -> Room:
     reserve = WORDS + RESULTS * -(-launch.threads // WARPGROUP) * target.has("tma")
     sizes, versions = {v: bytes_of(v) for v in allocs}, {v: versions_of(v) for v in allocs}
     return Room(target, max(1, min(limits)), sizes, versions, reserve)
+
+
+def registers_of(launch: control.Launch, target: Target) -> int:
+    """Of a thread, in steps of 8, of which one is over what a thread can have."""
+    registers = tile_registers(launch.body, spread(launch.threads)) + ACCUMULATOR_ROOM
+    return min(-(-registers // 8) * 8, target.max_registers + 1)
 
 
 def versions_of(buffer: Value) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from minitile.hardware import BLOCK_REGISTERS, THREAD_REGISTERS, WARPGROUP
 
+WARP = 32
 PRODUCER_THREADS = WARPGROUP  # of the role that copies; see producer_threads
 WARP = WARPGROUP // 4
 ACCUMULATOR_ROOM = 32  # registers that ptxas wants beside accumulators (it named 26 for those of m64n256 and m64n192)
@@ -22,12 +23,20 @@ def budget(threads: int) -> tuple[int, int]:
     return BUDGETS.get(threads // WARPGROUP, BUDGETS[4])
 
 
-def producer_threads(threads: int, together: int = 1, few: bool = False) -> int:
-    """Of the role that copies beside `threads` that compute. One warp does it, in a warpgroup, since setmaxnreg is a
-    warpgroup's. It comes alone where no registers are moved, and leaves those of three warps to other blocks: where the
-    program wants several blocks `together` on a multiprocessor, each of which has few; and, if `few` are wanted, beside
-    one warpgroup, where an equal share is as many as a thread can have."""
-    return WARP if together > 1 or (few and threads <= WARPGROUP) else PRODUCER_THREADS
+def producer_threads(threads: int, registers: int | None, together: int = 1) -> int:
+    """Of the role that copies beside `threads` that compute: a warpgroup, since setmaxnreg is a warpgroup's. One warp
+    alone where the program wants several blocks `together` on a multiprocessor: each has few registers then, and none
+    to move. And where each thread has so many `registers` (None: it is not asked), if that leaves room for another
+    block, and always beside one warpgroup: an equal share is then all that a thread can have, and nothing is moved."""
+    if together > 1:
+        return WARP
+    if registers is None:
+        return PRODUCER_THREADS
+    if threads <= WARPGROUP:
+        return WARP
+    moved = registers + TILE_ROOM - ACCUMULATOR_ROOM > equal_share(threads + PRODUCER_THREADS)
+    alone, all_four = (BLOCK_REGISTERS // (registers * (threads + more)) for more in (WARP, PRODUCER_THREADS))
+    return WARP if alone > all_four and not moved else PRODUCER_THREADS
 
 
 def equal_share(threads: int) -> int:

@@ -38,8 +38,8 @@ from minitile.transforms.pipeline.accumulator_init import accumulator_init
 from minitile.transforms.pipeline.cdna4_interleave import cdna4_half_tiles, cdna4_interleave
 from minitile.transforms.pipeline.check_schedule import check_schedule
 from minitile.transforms.pipeline.choose_stages import choose_stages, deepen_stages
-from minitile.transforms.pipeline.hoist_copies import hoist_copies
 from minitile.transforms.pipeline.double_buffer import double_buffer
+from minitile.transforms.pipeline.hoist_copies import hoist_copies
 from minitile.transforms.pipeline.lower_manual_wgmma import lower_manual_wgmma
 from minitile.transforms.pipeline.pdl_prefetch import pdl_prefetch
 from minitile.transforms.pipeline.prefetch_fragments import prefetch_fragments

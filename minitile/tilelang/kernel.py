@@ -14,7 +14,7 @@ from minitile.ir.diagnostics import MinitileError, ResourceError
 from minitile.language.tracing.loops import MOST_STAGES
 from minitile.language.tracing.signature import Parameter, Signature
 from minitile.target import parse_target
-from minitile.tilelang.language.names import MORE_STAGES, STAGES
+from minitile.tilelang.language.names import STAGES
 from minitile.tilelang.mode import MODE
 from minitile.tilelang.pass_config import Options
 from minitile.tilelang.prim_func import PrimFunc
@@ -50,7 +50,6 @@ class JITKernel:
         self.latency: float | None = None
         self.ref_latency: float | None = None
         self.most_stages = MOST_STAGES
-        self.more_stages = 0
         self.left_out: tuple[str, ...] = ()  # passes that choose stages
         self.__name__ = self.function.__name__
         self._compiled: dict[str, list[CompiledKernel]] = {}
@@ -62,8 +61,7 @@ class JITKernel:
 
     def _kernel(self, launch: int) -> Kernel:
         most = Parameter(STAGES, "self", None, None, self.most_stages)
-        more = Parameter(MORE_STAGES, "self", None, None, self.more_stages)
-        signature = Signature((*self.signature.parameters, most, more))
+        signature = Signature((*self.signature.parameters, most))
         passes = dict(self.options.passes) | dict.fromkeys(self.left_out, False)
         return Kernel(self.function, signature, self.options.target, passes, launch)
 
@@ -79,8 +77,6 @@ class JITKernel:
                     raise
                 if len(self.left_out) < len(STAGES_CHOSEN):
                     self.left_out = STAGES_CHOSEN[: len(self.left_out) + 1]
-                elif self.more_stages:
-                    self.more_stages = 0
                 else:
                     self.most_stages = 2 if self.most_stages > 2 else 1
                 self.__dict__.pop("kernels", None)

@@ -284,6 +284,7 @@ def chosen_rows(blocks, threads=32):
             s = T.alloc_fragment((16, 32), T.float32)
             p = T.alloc_fragment((16, 32), T.float16)
             o = T.alloc_fragment((16, 64), T.float32)
+            staged = T.alloc_shared((16, 64), T.float32)
             T.copy(Q[bx * 16, 0], q)
             T.copy(Which[bx, 0], which)
             T.fill(o, 0)
@@ -295,7 +296,8 @@ def chosen_rows(blocks, threads=32):
                     T.copy(s, p)
                     T.copy(V[at * 32, 0], v)
                     T.gemm(p, v, o)
-            T.copy(o, Out[bx * 16, 0])
+            T.copy(o, staged)
+            T.copy(staged, Out[bx * 16, 0])
 
     return main
 

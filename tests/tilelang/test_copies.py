@@ -43,6 +43,14 @@ def test_copies_are_in_flight_together() -> None:
     assert body.index("cp.async.wait_group 0") > body.index("mma.sync")
 
 
+@pytest.mark.parametrize(("threads", "few"), [(32, False), (64, True)])
+def test_a_few_bytes_are_stored_by_all_threads(threads: int, few: bool) -> None:
+    """64 bytes of each, as against 128."""
+    (compiled,) = programs.chosen_rows(3, threads).compiled("sm_90a")
+    assert any("a few bytes" in n for n in compiled.notes) == few
+    assert ("cp.async.bulk.tensor" in compiled.asm["ptx"]) != few
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("parts", [1, 7])
 def test_copies_under_an_element_of_a_fragment(target: str, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,3 +66,5 @@ def test_the_role_that_copies_knows_the_condition() -> None:
     (compiled,) = programs.masked_blocks(192, 7).compiled("sm_90a")
     assert compiled.launch_info.block == (160, 1, 1)
     assert "extract" not in compiled.asm["tile_ir"]
+    ptx = compiled.asm["ptx"]
+    assert ptx.index("prefetch.tensormap") < ptx.index("mbarrier.init")

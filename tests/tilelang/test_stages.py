@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import minitile.tilelang as tilelang
+from minitile.analysis.register_budget import equal_share, producer_threads
 from minitile.ir.diagnostics import ResourceError
 from minitile.tilelang.pass_config import options
 from tests.tilelang import programs
@@ -65,6 +66,24 @@ def test_one_warp_copies_beside_one_warpgroup() -> None:
     """Its registers are those of a warp, so that a multiprocessor has two blocks of 160 threads and 154 registers."""
     (compiled,) = programs.product.compile(M=128, N=128, stages=1).compiled("sm_90a")
     assert compiled.launch_info.block == (160, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "warps"),
+    [
+        (128, None, 4),  # a kernel that was measured with four
+        (128, 160, 1),
+        (128, 256, 1),
+        (256, 72, 1),  # three blocks in place of two
+        (256, 64, 1),
+        (256, 168, 4),  # one either way
+        (384, 104, 4),
+    ],
+)
+def test_warps_of_the_role_that_copies(threads: int, registers: int | None, warps: int) -> None:
+    assert producer_threads(threads, registers) == 32 * warps
+    if registers is not None and warps == 1:
+        assert registers <= equal_share(threads + 32)
 
 
 def test_fewer_stages_where_shared_memory_does_not_suffice() -> None:

@@ -58,6 +58,7 @@ class Emitter:
         self.registers = Registers()
         self.prologue: list[str] = []  # runs once at the top: parameters, special registers, addresses of buffers
         self.isa = target.isa  # raised by instructions that are newer
+        self.fetch_maps = False  # tensor maps are fetched when the kernel begins
         self.globals: dict[str, None] = {}  # module-level declarations, such as format strings, in order
         self.shared: dict[tuple[int, int], str] = {}  # buffers in use: first and last byte, and what lies there
         self.locals: dict[object, tuple[str, int]] = {}  # arrays in local memory: symbol and bytes

@@ -97,9 +97,12 @@ def mbarrier_wait(w: Emitter, op: hopper.MbarrierWait) -> None:
 
 
 def _box(w: Emitter, op: hopper.TmaLoad | hopper.TmaStore) -> str:
-    """The operand that names a box of a tensor map."""
+    """The operand that names a box of a tensor map. In TileLang's programs, whose kernels may be short, maps are on
+    their way before the first copy (PTX ISA 8.3, 9.7.8.15 "prefetch")."""
     at = ", ".join(w.register(w.element(c), "b32") for c in op.coordinates)
-    generic = w.at_top(("map", op.map), "b64", op.map, f"mov.b64 {{0}}, {op.map};\n  cvta.param.u64 {{0}}, {{0}};")
+    fetch = "\n  prefetch.tensormap [{0}];" if w.fetch_maps else ""
+    line = f"mov.b64 {{0}}, {op.map};\n  cvta.param.u64 {{0}}, {{0}};{fetch}"
+    generic = w.at_top(("map", op.map), "b64", op.map, line)
     return f"[{generic}, {{{at}}}]"
 
 

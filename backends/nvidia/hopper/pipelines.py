@@ -273,7 +273,8 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
     b = low.b
     share = equal_share(low.threads + op.producer_threads)
     needed = tile_registers(op.consumer, _registers) + TILE_ROOM
-    budget = needed > share and not (low.kernel.attrs.get("no_set_max_nreg") or op.producer_threads % WARPGROUP)
+    whole = op.producer_threads % WARPGROUP == 0  # setmaxnreg is a warpgroup's
+    budget = needed > share and whole and not low.kernel.attrs.get("no_set_max_nreg")
     producer_has, consumer_has = MOST.get(op.registers, op.registers) if needed > op.registers[1] else op.registers
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
     first = low.threads // 32

@@ -3,7 +3,9 @@
 Fragment to shared. stmatrix where the fragments are those of an mma and rows are whole 16-byte chunks; layouts decide
 (`layout/ldmatrix.py`).
 
-Shared to tensor. A whole shared matrix is one box a panel, stored, or combined with what is there, by one thread.
+Shared to tensor. A whole shared matrix is one box a panel, stored, or combined with what is there, by one thread. In
+TileLang's programs, which say nothing of instructions, a few bytes that are stored once go by all threads: the copy
+engine would first fetch the tensor map, for longer than all else that is left to do, and the block waits for that.
 
 Fragment to tensor. The accumulators of consumers are staged in parts (64 rows of each warpgroup, of as many columns as
 `widths` says), through a ring of one or two versions of a shared buffer. A tile whose rows are the tensor's columns
@@ -40,7 +42,7 @@ from minitile.hardware import TMA_BOX, WARPGROUP
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import LanguageError
-from minitile.ir.ops import explicit, hopper, thread, tile
+from minitile.ir.ops import control, explicit, hopper, thread, tile
 from minitile.ir.origin import LANDED, Origin
 from minitile.ir.types import BufferType, TensorType, TileType
 from minitile.layout import Digit, Layout, bits_of_digits, block, row_major, stmatrix_plan, swizzled, warp_groups
@@ -63,6 +65,7 @@ ROWS = 64  # of a warpgroup, staged at a time: those of one wgmma
 PATTERN = 8  # rows of a swizzle
 SWIZZLE = 128  # bytes: the widest one, and all banks
 ROW_BYTES = 256  # of an unswizzled row that is staged where swizzled panels could be, at most
+FEW = 4 * CHUNK  # bytes of each thread
 RING = 2  # versions of the staging buffer: one is filled while TMA reads the other
 
 
@@ -238,11 +241,21 @@ def copy(low: Lowering, op: tile.Copy) -> bool:
     try:
         starts = check_tensor(low, op.dst, op.dst_indices, op.dst_dims)
         check_source(op.src, op.src_indices, op.src_dims, op.shape)
+        _check_many(low, op)
     except Refused as reason:
         note(low, op, op.dst, reason)
         return False
     store_matrix(low, _Target(op.dst, starts, op.dst_dims, op.shape, None, op.evict), op.src, op.src_slot)
     return True
+
+
+def _check_many(low: Lowering, op: tile.Copy) -> None:
+    """Raises Refused where all threads have stored sooner than the copy engine."""
+    few = math.prod(op.shape) * op.dst.dtype.bytes <= FEW * low.threads
+    if few and low.kernel.attrs.get("wishes"):
+        loops = (loop for loop in low.kernel.walk() if isinstance(loop, control.Loop))
+        if not any(op in loop.walk() for loop in loops):
+            raise Refused("it is a few bytes, once")
 
 
 def combine(low: Lowering, op: tile.AtomicRmw) -> bool:

@@ -44,7 +44,6 @@ min = _of_sizes(T.min)
 parallel = Parallel = _without(loops.Parallel, "prefer_async", "loop_layout", "annotations")
 Serial = T.serial
 STAGES = "most_stages__"  # the compile-time parameter that says how many stages there may be
-MORE_STAGES = "more_stages__"  # and how many more than the program says
 
 
 @wraps(T.Pipelined)
@@ -53,7 +52,7 @@ def Pipelined(start: Any, stop: Any = None, num_stages: Any = 0, *args: Any, **n
     most = current().constants.get(STAGES, loops.MOST_STAGES)
     named.pop("annotations", None)
     if not args and not named and isinstance(num_stages, int) and num_stages >= 1:  # no schedule of the program's own
-        num_stages = builtins.min(num_stages + current().constants.get(MORE_STAGES, 0), most)
+        num_stages = builtins.min(num_stages, most)
     return T.Pipelined(start, stop, num_stages, *args, **named)
 
 

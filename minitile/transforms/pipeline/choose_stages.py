@@ -34,7 +34,6 @@ bytes a cycle (a step of 128×128×32 in 256 cycles, for 16 KB): 64 KB on their 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -191,7 +190,3 @@ def _chosen(loop: control.For, ahead: Ahead) -> _Chosen:
 
 def _loads_matrix(op: Op) -> bool:
     return isinstance(op, tile.Load) and isinstance(op.mem.type, TensorType) and len(op.shape) > 1
-
-
-def _bytes(buffer: Value) -> int:
-    return -(-math.prod(buffer.shape) * buffer.dtype.bits // 8)

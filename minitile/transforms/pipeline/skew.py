@@ -15,7 +15,9 @@ rest is carried, and the operations that use what they make come behind them.
 
 A loop is rewritten by itself where its body's last gemm needs an earlier one of the same iteration, which needs nothing
 that the last one makes, and the registers do for both: that is attention's shape. No operation may pass another one
-that accesses the same memory. A slot that is received early and released late takes a ring of two slots or more.
+that accesses the same memory. A slot that is received early and released late, since both gemms read it, is held for
+two iterations: a ring of three slots or more has one that is filled meanwhile. With two, each iteration would begin
+with the whole time of its copy, which costs more than the other units' work beside the tensor cores is worth.
 
 A product that is used an iteration later is still in flight when the next one is issued: they need registers of their
 own, alternately. Such a loop is unrolled by two, and one of what may be left over:
@@ -45,6 +47,7 @@ from minitile.ir.types import PipelineType, TileType
 from minitile.transforms.manager import PassContext
 from minitile.transforms.pipeline.schedule import Body, Steady, used
 
+SHARED_SLOTS = 3  # of a ring that both gemms read
 _Threads = tuple[int, int]  # of the team whose program it is, of all consumers
 LIMIT = {
     1: THREAD_REGISTERS,
@@ -211,7 +214,7 @@ def _late(ops: Sequence[Op], gemm: roles.AsyncGemm) -> set[Op] | None:
         if not reads:
             continue
         shared = any(v in early for v in ring.operands)
-        if shared and op.pipeline.type.slots < 2:
+        if shared and op.pipeline.type.slots < SHARED_SLOTS:
             return None
         if isinstance(op, roles.ConsumerRelease) or not shared:
             late.add(op)

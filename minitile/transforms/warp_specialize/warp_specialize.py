@@ -37,6 +37,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from minitile.analysis.occupancy import registers_of
 from minitile.analysis.register_budget import ACCUMULATOR_ROOM, budget, producer_threads
 from minitile.backends.base import Rules
 from minitile.ir.builder import Builder
@@ -72,8 +73,8 @@ def warp_specialize(kernel: Kernel, context: PassContext) -> None:
         return
     context.notes.extend(f"copied by the consumers: {note}" for note in rings.notes)
     together = find_common(launch, rings)
-    attrs = kernel.attrs
-    copying = producer_threads(launch.threads, attrs.get("min_ctas", 1), few=bool(attrs.get("wishes")))
+    registers = registers_of(launch, context.target) if kernel.attrs.get("wishes") else None
+    copying = producer_threads(launch.threads, registers, kernel.attrs.get("min_ctas", 1))
 
     def parts(body: Block, pipelines: dict[Ring, Value], b: Builder) -> roles.WarpSpecialized:
         producer = _Producer(rings, pipelines, together).role(body)

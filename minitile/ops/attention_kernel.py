@@ -57,17 +57,15 @@ def attention_forward(
     B, H, S, G, _ = Q.shape
     rows = block_M // packed  # queries of a tile
     parts, tiles = T.ceildiv(G, packed), T.ceildiv(S, rows)
-    heads = B * H * parts
-    with T.Kernel(tiles * side_by_side, T.ceildiv(heads, side_by_side), threads=threads, persistent=persistent) as (
-        bx,
-        by,
-    ):
+    grid = side_by_side, tiles, T.ceildiv(B * H * parts, side_by_side)
+    with T.Kernel(*grid, threads=threads, persistent=persistent) as (beside, tile, behind):
         in_order()
-        row = bx // side_by_side
+        which = behind * side_by_side + beside
         if bounds[1]:  # tiles of most keys first, so that the short ones fill the gaps at the end
-            row = tiles - 1 - row
-        first, which = row * rows, by * side_by_side + bx % side_by_side
-        batch, head, g = which // (H * parts), which // parts % H, which % parts * packed
+            tile = tiles - 1 - tile
+        first = tile * rows
+        of_k, g = which // parts, which % parts * packed
+        batch, head = T.max(of_k // H, 0), of_k % H  # 0 as a bound that the compiler sees: O goes by TMA
 
         queries = S if QLengths is None else T.clamp(T.cast(QLengths[batch], T.int32), 0, S)
         keys = K.shape[2] if KLengths is None else T.clamp(T.cast(KLengths[batch], T.int32), 0, K.shape[2])

@@ -82,7 +82,8 @@ def attention(
     o = heads.result(out)
     lse = heads.q.empty((batch, heads.of_q, heads.queries), f32) if return_lse else None
     if 0 not in heads.q.shape:
-        group, chosen = heads.group, plan or plan_of(heads)
+        plain = left == FAR and softcap is None and lse is None and [weights, *lengths] == [None] * 3
+        group, chosen = heads.group, plan_of(heads, plain) if plan is None else plan
         pack = chosen.packed or packed(group, heads.queries, chosen.block_M)
         if pack < 1 or chosen.block_M % pack:
             raise refused(f"the plan packs {pack} heads in {chosen.block_M} rows", "a divisor of the rows")
@@ -99,7 +100,7 @@ def attention(
 
 
 @for_users
-def attention_plan_for(q: Any, k: Any, v: Any, *, layout: str = "bshd") -> AttentionPlan:
+def attention_plan_for(q: Any, k: Any, v: Any, *, layout: str = "bshd", plain: bool = True) -> AttentionPlan:
     """The plan that such a call of `attention` would use.
 
     Args:
@@ -107,11 +108,12 @@ def attention_plan_for(q: Any, k: Any, v: Any, *, layout: str = "bshd") -> Atten
         k: as of `attention`.
         v: as of `attention`.
         layout: as of `attention`.
+        plain: whether the call has no option but `causal`.
 
     Raises:
         LaunchArgumentError: operands that do not fit.
     """
-    return plan_of(_read(q, k, v, layout))
+    return plan_of(_read(q, k, v, layout), plain)
 
 
 class Heads(NamedTuple):
@@ -175,14 +177,18 @@ class Heads(NamedTuple):
         return out
 
 
-def plan_of(heads: Heads) -> AttentionPlan:
+def plan_of(heads: Heads, plain: bool) -> AttentionPlan:
     """The table's choice, for as many of a group's heads in a tile as leave the fewest tiles."""
     target = target_at(*heads.q.device)
-    plans = candidates(heads.d, heads.e, heads.group * heads.queries, target)
-    if not plans:
-        raise refused(f"no plan for heads of {heads.d} and {heads.e} elements on {target}", "pass plan=")
-    chosen = plans[0]
-    return replace(chosen, packed=chosen.packed or packed(heads.group, heads.queries, chosen.block_M))
+
+    def first(plain: bool) -> AttentionPlan:
+        plans = candidates(heads.d, heads.e, heads.group * heads.queries, target, plain)
+        if not plans:
+            raise refused(f"no plan for heads of {heads.d} and {heads.e} elements on {target}", "pass plan=")
+        return replace(plans[0], packed=plans[0].packed or packed(heads.group, heads.queries, plans[0].block_M))
+
+    chosen = first(plain)
+    return first(False) if plain and chosen.packed > 1 else chosen
 
 
 # Reading arguments ---------------------------------------------------------------------------------------------------

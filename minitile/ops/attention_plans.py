@@ -36,11 +36,13 @@ class AttentionPlan:
 @dataclass(frozen=True, slots=True)
 class Row:
     """Plans for heads of at most so many elements, q and k of `d`, v of `e`: the first one that fits is the choice, the
-    others are what is worth a try."""
+    others are what is worth a try. spare: the choice for calls with more than `causal`, whose registers those have not.
+    """
 
     d: int
     e: int
     plans: tuple[AttentionPlan, ...]
+    spare: AttentionPlan | None = None
 
 
 P = AttentionPlan
@@ -50,8 +52,8 @@ BY_WARPGROUPS = (
     Row(96, 96, (P(128, 128), P(128, 144), P(192, 80, threads=384))),
     Row(128, 128, (P(128, 128), P(128, 176), P(128, 96), P(128, 64, 3), P(192, 80, threads=384))),
     Row(192, 128, (P(128, 96), P(128, 112), P(128, 80))),
-    Row(192, 192, (P(128, 96), P(128, 80))),
-    Row(256, 256, (P(128, 80), P(128, 64), P(128, 48))),
+    Row(192, 192, (P(128, 96), P(128, 80)), spare=P(128, 80)),
+    Row(256, 256, (P(128, 80), P(128, 64), P(128, 48)), spare=P(128, 48)),
 )
 FEW_BY_WARPGROUPS = (  # for at most 64 rows
     Row(128, 128, (P(64, 128, threads=128),)),
@@ -64,14 +66,16 @@ BY_WARPS = (
 )
 
 
-def candidates(d: int, e: int, rows: int, target: Target) -> tuple[AttentionPlan, ...]:
-    """Plans for heads of d and e elements and so many rows, which the target's shared memory holds; best first."""
-    tables = (BY_WARPS,)
+def candidates(d: int, e: int, rows: int, target: Target, plain: bool = True) -> tuple[AttentionPlan, ...]:
+    """Plans for heads of d and e elements and so many rows, which the target's shared memory holds; the choice first.
+    plain: the call has no option but `causal`, and packs no heads."""
+    tables: tuple[tuple[Row, ...], ...] = (BY_WARPS,)
     if target.has("wgmma"):
         tables = (FEW_BY_WARPGROUPS, BY_WARPGROUPS) if rows <= LEAST_ROWS else (BY_WARPGROUPS,)
     room = target.max_shared - RESERVED
-    plans = (next((row.plans for row in table if d <= row.d and e <= row.e), ()) for table in tables)
-    return tuple(plan for row in plans for plan in row if plan.shared(d, e) <= room)
+    found = (next((row for row in table if d <= row.d and e <= row.e), None) for table in tables)
+    plans = (p for row in found if row for p in ((row.spare,) if row.spare and not plain else row.plans))
+    return tuple(plan for plan in plans if plan.shared(d, e) <= room)
 
 
 def packed(group: int, queries: int, block_M: int) -> int:

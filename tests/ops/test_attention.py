@@ -144,13 +144,20 @@ def test_no_elements(shape):
 # Its code ------------------------------------------------------------------------------------------------------------
 
 
-def compiled(d, e, causal=True, plan=None, target="sm_90a"):
-    plan = plan or candidates(d, e, 4096, TARGETS[target])[0]
-    q, k, v, o = (mt.spec((2, 4, 256, 1, n), "bfloat16") for n in (d, d, e, e))
+def compiled(d, e, causal=True, plan=None, target="sm_90a", all_options=False):
+    """With all options, which take the most registers, or none."""
+    plan = plan or candidates(d, e, 4096, TARGETS[target], plain=not all_options)[0]
+    group = 8 if all_options else 1
+    q, o = (mt.spec((2, 4, 256, group, n), "bfloat16") for n in (d, e))
     k, v = (mt.spec((2, 4, 256, n), "bfloat16") for n in (d, e))
+    more = [None] * 4
+    if all_options:
+        lengths_ = mt.spec((2,), "int32")
+        more = [mt.spec((2, 4, 256, group), "float32"), mt.spec((4, group), "float32"), lengths_, lengths_]
     return attention_forward.compile(
-        q, k, v, o, None, None, None, None, 1.0, 1.0, 0, 0, 1, target=target, D=d, E=e, bounds=(False, causal),
-        block_M=plan.block_M, block_N=plan.block_N, num_stages=plan.stages, threads=plan.threads,
+        q, k, v, o, *more, 1.0, 1.0, 0, 0, 1, target=target, D=d, E=e, bounds=(all_options, causal),
+        capped=all_options, packed=group, block_M=plan.block_M, block_N=plan.block_N, num_stages=plan.stages,
+        threads=plan.threads,
     )  # fmt: skip
 
 
@@ -173,18 +180,26 @@ def test_elements_are_tested_under_a_branch_alone():
     assert "cp.async.bulk.tensor.5d.global.shared::cta" in text
 
 
-@pytest.mark.parametrize("d", [64, 128, 192, 256])
-def test_no_spills(d):
-    """Of the plans that are chosen for sm_90a."""
+CHOSEN = [(row.d, row.e, causal, more) for row in BY_WARPGROUPS for causal, more in ((0, 0), (1, 0), (1, 1))]
+QUICK = ((128, 128, 1, 1), (256, 256, 1, 0))
+
+
+@pytest.mark.parametrize(
+    "case", [c if c in QUICK else pytest.param(c, marks=pytest.mark.slow) for c in CHOSEN], ids=str
+)
+def test_no_spills(case):
+    """Of the plans that are chosen for sm_90a: the assembler refuses code that spills."""
     pytest.importorskip("cuda")
-    made = compiled(d, min(d, 128) if d == 192 else d)
+    d, e, causal, all_options = case
+    made = compiled(d, e, bool(causal), all_options=bool(all_options))
+    assert made.binary
     assert made.spills in (0, None)
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_there_is_a_plan(name):
-    for d, e, rows in itertools.product(range(16, 257, 16), range(16, 257, 16), (1, 64, 65, 4096)):
-        plans = candidates(d, e, rows, TARGETS[name])
+    for d, e, rows, plain in itertools.product(range(16, 257, 16), range(16, 257, 16), (1, 64, 65), (False, True)):
+        plans = candidates(d, e, rows, TARGETS[name], plain)
         assert plans
         assert all(plan.shared(d, e) < TARGETS[name].max_shared for plan in plans)
 

@@ -27,7 +27,7 @@ def attention(
     v: Any,
     *,
     causal: bool = False,
-    window: int | tuple[int, int] | None = None,
+    window: tuple[int, int] | None = None,
     softcap: float | None = None,
     scale: float | None = None,
     sinks: Any = None,
@@ -49,8 +49,8 @@ def attention(
         k: [batch, N, heads of keys, d], of q's dtype; q has a multiple of its heads, which share one each, in order.
         v: [batch, N, heads of keys, e]; d and e are multiples of 16 up to 256, and may differ.
         causal: a query sees no key behind its own place.
-        window: (left, right): a query sees that many keys before its own place, and behind it; -1: all of them. One
-            number is both. With `causal`, none behind it.
+        window: (left, right): a query sees that many keys before its own place, and behind it; -1: all of them. With
+            `causal`, none behind it.
         softcap: scores become softcap · tanh(score / softcap).
         scale: of scores; 1/√d by default.
         sinks: [heads], a float of any kind: of each head of q, a further score (not scaled) that has no value.
@@ -219,9 +219,8 @@ def _read(q: Any, k: Any, v: Any, layout: str) -> Heads:
 
 def _window(window: Any, causal: bool) -> tuple[int, int]:
     """How many keys a query sees to the left and right of its own."""
-    pair = window if isinstance(window, (tuple, list)) else (window, window)
     try:
-        left, right = (-1 if n is None and window is None else operator.index(n) for n in pair)
+        left, right = map(operator.index, (-1, -1) if window is None else window)
     except (TypeError, ValueError):
         raise refused(f"window is {window!r}", "(left, right): whole numbers, -1 for no bound") from None
     if min(left, right) < -1:

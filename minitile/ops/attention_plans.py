@@ -25,7 +25,7 @@ class AttentionPlan:
     persistent: bool = False
 
     def shared(self, d: int, e: int) -> int:
-        """Bytes of shared memory for elements of 2 bytes, without barriers."""
+        """Bytes of shared memory for heads of `d` elements in q and k, `e` in v, of 2 bytes each; without barriers."""
         return 2 * (self.block_M * d + self.stages * self.block_N * (d + e))
 
     def __str__(self) -> str:

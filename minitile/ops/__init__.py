@@ -1,4 +1,5 @@
-"""Ready kernels: `minitile.ops.matmul`, `minitile.ops.grouped_matmul`, and those of `minitile.ops.memory_bound`.
+"""Ready kernels: `minitile.ops.matmul`, `minitile.ops.grouped_matmul`, `minitile.ops.attention`, and those of
+`minitile.ops.memory_bound`.
 
 Public names are loaded on first use, as those of `minitile` itself.
 """
@@ -9,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from minitile.ops.attention_op import attention, attention_plan_for
+    from minitile.ops.attention_plans import AttentionPlan
     from minitile.ops.grouped import grouped_matmul, grouped_plan_for
     from minitile.ops.memory_bound.cross_entropy import cross_entropy, cross_entropy_backward, cross_entropy_gradient
     from minitile.ops.memory_bound.dropout import dropout, dropout_backward
@@ -32,10 +35,13 @@ if TYPE_CHECKING:
     from minitile.ops.quantised.plans import Fp8Plan, QuantisedPlan
 
 _HOME = {
+    "AttentionPlan": "minitile.ops.attention_plans",
     "Fp8Plan": "minitile.ops.quantised.plans",
     "Plan": "minitile.ops.plan",
     "QuantisedPlan": "minitile.ops.quantised.plans",
     "QuantisedWeights": "minitile.ops.quantised.pack",
+    "attention": "minitile.ops.attention_op",
+    "attention_plan_for": "minitile.ops.attention_op",
     "column_sums": "minitile.ops.memory_bound.sums",
     "cross_entropy": "minitile.ops.memory_bound.cross_entropy",
     "cross_entropy_backward": "minitile.ops.memory_bound.cross_entropy",
@@ -76,10 +82,13 @@ _HOME = {
 }
 
 __all__ = [
+    "AttentionPlan",
     "Fp8Plan",
     "Plan",
     "QuantisedPlan",
     "QuantisedWeights",
+    "attention",
+    "attention_plan_for",
     "column_sums",
     "cross_entropy",
     "cross_entropy_backward",

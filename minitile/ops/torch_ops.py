@@ -203,6 +203,15 @@ def _loss_of(x: Any, *_: Any) -> Any:
     return x.new_empty(x.shape[:-1], dtype=sys.modules["torch"].float32)
 
 
+def _attended(
+    q: Any, k: Any, v: Any, causal: Any = False, window: Any = None, softcap: Any = None, scale: Any = None,
+    sinks: Any = None, q_lengths: Any = None, k_lengths: Any = None, layout: str = "bshd",
+) -> Any:  # fmt: skip
+    batch, queries, heads = (q.shape[n] for n in ((0, 1, 2) if layout == "bshd" else (0, 2, 1)))
+    lse = q.new_empty((batch, heads, queries), dtype=sys.modules["torch"].float32)
+    return q.new_empty((*q.shape[:3], v.shape[3])), lse
+
+
 def _with_lse(results: Any, given: Mapping[str, Any]) -> Any:
     return results if given.get("return_lse") else results[0]
 
@@ -309,6 +318,17 @@ ROWS: tuple[Row, ...] = (  # of one function, the forms that need more come firs
         _loss_of,
         aside=("gradient",),
         own="gradient",
+    ),
+    Row(
+        "attention",
+        "(Tensor q, Tensor k, Tensor v, bool causal=False, SymInt[2]? window=None, float? softcap=None,"
+        " float? scale=None, Tensor? sinks=None, Tensor? q_lengths=None, Tensor? k_lengths=None,"
+        ' str layout="bshd") -> (Tensor, Tensor)',
+        fake=_attended,
+        gradients=(),
+        fixed={"return_lse": True},
+        aside=("return_lse",),
+        shown=_with_lse,
     ),
 )
 

@@ -1,0 +1,149 @@
+"""Attention forward, one kernel for all forms: O = softmax(scale · Q · Kᵀ) · V over the keys that each query sees.
+
+A block has block_M rows: so many queries, each with the `packed` heads that share a head of keys (GQA, MQA). Keys and
+values pass by in blocks of block_N, with running maxima and sums (online softmax). The queries are the last of the N
+keys: query s of S has the place s + N - S among them, and sees from `left` places before its own to `right` behind it.
+Of the blocks of keys that a tile visits, only those that some row does not see all of test their elements:
+
+    keys        0                                          N
+    first row   . . . . x x x x x x x x x x . . . . . . . .
+    last row    . . . . . . . x x x x x x x x x x . . . . .
+    blocks      |      |masked|  full  |masked|            |
+                      begin  full    whole   end
+
+What a row does not see counts as -∞. Maxima begin at a finite number below all scores, so that a row that has seen
+nothing yet needs no test: exp2(-∞) is 0, and what is 0 to the end gives 0.
+"""
+
+from __future__ import annotations
+
+import minitile.language as T
+from minitile.driver.jit import kernel
+from minitile.ops.memory_bound.launches import in_order
+
+LOWEST = -(2.0**99)  # below all scores
+LN_2 = 0.6931471805599453
+LOG2_E = 1.4426950408889634
+
+
+@kernel
+def attention_forward(
+    Q: T.Tensor(("B", "H", "S", "G", "D"), None),
+    K: T.Tensor(("B", "H", "N", "D"), None),
+    V: T.Tensor(("B", "H", "N", "E"), None),
+    O: T.Tensor(("B", "H", "S", "G", "E"), None),  # noqa: E741 - its name in every paper
+    Lse: T.Tensor(("B", "H", "S", "G"), T.float32) | None,
+    Sinks: T.Tensor(("H", "G"), None) | None,
+    QLengths: T.Tensor(("B",), None) | None,
+    KLengths: T.Tensor(("B",), None) | None,
+    factor: T.float32,
+    inner: T.float32,
+    left: T.int32,
+    right: T.int32,
+    side_by_side: T.int32,
+    D=128,
+    E=128,
+    bounds=(False, False),
+    capped=False,
+    packed=1,
+    block_M=128,
+    block_N=128,
+    num_stages=2,
+    threads=256,
+    persistent=0,
+):
+    """H heads of keys with G heads of queries each. A weight is exp2(factor · score), capped: of tanh(inner · score).
+    bounds: whether `left` and `right` count. So many heads are worked on `side_by_side`, whose keys the caches hold."""
+    B, H, S, G, _ = Q.shape
+    rows = block_M // packed  # queries of a tile
+    parts, tiles = T.ceildiv(G, packed), T.ceildiv(S, rows)
+    grid = side_by_side, tiles, T.ceildiv(B * H * parts, side_by_side)
+    with T.Kernel(*grid, threads=threads, persistent=persistent) as (beside, tile, behind):
+        in_order()
+        which = behind * side_by_side + beside
+        if bounds[1]:  # tiles of most keys first, so that the short ones fill the gaps at the end
+            tile = tiles - 1 - tile
+        first = tile * rows
+        of_k, g = which // parts, which % parts * packed
+        batch, head = T.max(of_k // H, 0), of_k % H  # 0 as a bound that the compiler sees: O goes by TMA
+
+        queries = S if QLengths is None else T.clamp(T.cast(QLengths[batch], T.int32), 0, S)
+        keys = K.shape[2] if KLengths is None else T.clamp(T.cast(KLengths[batch], T.int32), 0, K.shape[2])
+        place = first + keys - queries  # of the first row
+        last = place + rows - 1
+        begin, full, whole, end = 0, 0, keys // block_N, T.ceildiv(keys, block_N)
+        if bounds[1]:
+            end = T.min(end, T.ceildiv(T.max(last + right + 1, 0), block_N))
+            whole = T.min(whole, T.max(place + right + 1, 0) // block_N)
+        if bounds[0]:
+            begin = T.min(T.max(place - left, 0) // block_N, end)
+            full = T.ceildiv(T.max(last - left, 0), block_N)
+
+        Q_shared = T.alloc_shared((block_M, D), Q.dtype)
+        K_shared = T.alloc_shared((block_N, D), K.dtype)
+        V_shared = T.alloc_shared((block_N, E), V.dtype)
+        scores = T.alloc_fragment((block_M, block_N), T.float32)
+        weights = T.alloc_fragment((block_M, block_N), Q.dtype)
+        out = T.alloc_fragment((block_M, E), T.float32)
+        largest, before, shrink, row_sum, total = (T.alloc_fragment((block_M,), T.float32) for _ in range(5))
+        if packed == 1:
+            T.copy(Q[batch, head, first : first + rows, g, :], Q_shared)
+        else:
+            T.copy(Q[batch, head, first, g, 0], T.reshape(Q_shared, (rows, packed, D)))
+        T.clear(out)
+        T.clear(total)
+        T.fill(largest, LOWEST)
+        if Sinks is not None:  # a key with this score, and no value
+            for i in T.Parallel(block_M):
+                if g + i % packed < G:
+                    largest[i] = T.max(T.cast(Sinks[head, g + i % packed], T.float32) * (LOG2_E / factor), LOWEST)
+            T.fill(total, 1.0)
+
+        for k in T.Pipelined(begin, end, num_stages=num_stages):
+            T.copy(K[batch, head, k * block_N, 0], K_shared)
+            T.clear(scores)
+            T.gemm(Q_shared, K_shared, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+            if capped:
+                for i, j in T.Parallel(block_M, block_N):  # tanh
+                    scores[i, j] = 1 - 2 * T.rcp(T.exp2(scores[i, j] * inner) + 1)
+            cut = k >= whole
+            if bounds[0]:
+                cut = cut or k < full
+            if cut:
+                for i, j in T.Parallel(block_M, block_N):
+                    key = k * block_N + j
+                    seen = key < keys
+                    if bounds[0]:
+                        seen = seen and key >= place + i // packed - left
+                    if bounds[1]:
+                        seen = seen and key <= place + i // packed + right
+                    scores[i, j] = T.if_then_else(seen, scores[i, j], -T.infinity(T.float32))
+            T.copy(largest, before)
+            T.reduce_max(scores, largest, dim=1, clear=False)
+            for i in T.Parallel(block_M):
+                shrink[i] = T.exp2((before[i] - largest[i]) * factor)
+            for i, j in T.Parallel(block_M, block_N):
+                scores[i, j] = T.exp2(scores[i, j] * factor - largest[i] * factor)
+            T.reduce_sum(scores, row_sum, dim=1)
+            for i in T.Parallel(block_M):
+                total[i] = total[i] * shrink[i] + row_sum[i]
+            T.copy(scores, weights)
+            for i, j in T.Parallel(block_M, E):
+                out[i, j] *= shrink[i]
+            T.copy(V[batch, head, k * block_N, 0], V_shared)
+            T.gemm(weights, V_shared, out, policy=T.GemmWarpPolicy.FullRow)
+
+        for i in T.Parallel(block_M):
+            if first + i // packed >= queries:
+                total[i] = 0.0
+            shrink[i] = T.if_then_else(total[i] == 0, 0.0, 1 / total[i])
+        if Lse is not None:
+            for i in T.Parallel(block_M):
+                if first + i // packed < S and g + i % packed < G:
+                    Lse[batch, head, first + i // packed, g + i % packed] = largest[i] * factor * LN_2 + T.log(total[i])
+        for i, j in T.Parallel(block_M, E):
+            out[i, j] *= shrink[i]
+        if packed == 1:
+            T.copy(out, O[batch, head, first : first + rows, g, :])
+        else:
+            T.copy(T.reshape(out, (rows, packed, E)), O[batch, head, first, g, 0])

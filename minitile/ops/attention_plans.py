@@ -1,0 +1,90 @@
+"""What `attention` chooses among: tiles for the head dims and the target, and how tiles are spread over the GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minitile.hardware import Target
+
+KEPT = 24 << 20  # bytes of keys and values that the caches are to hold for the blocks that run at the same time
+RESERVED = 1024  # bytes of shared memory for barriers and sums
+LEAST_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionPlan:
+    """Tiles of block_M rows by block_N keys, `stages` copies of keys and values at a time; threads: of those that
+    compute. packed: so many heads of a group are rows of a tile, a power of two; 0: as many as leave the fewest tiles.
+    persistent: as many blocks as the GPU has multiprocessors, each for tile after tile."""
+
+    block_M: int
+    block_N: int
+    stages: int = 2
+    threads: int = 256
+    packed: int = 0
+    persistent: bool = False
+
+    def shared(self, d: int, e: int) -> int:
+        """Bytes of shared memory for heads of `d` elements in q and k, `e` in v, of 2 bytes each; without barriers."""
+        return 2 * (self.block_M * d + self.stages * self.block_N * (d + e))
+
+    def __str__(self) -> str:
+        more = f", {self.packed} heads packed" * (self.packed > 1) + ", persistent" * self.persistent
+        return f"{self.block_M}x{self.block_N}, {self.stages} stages, {self.threads} threads{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Plans for heads of at most so many elements, q and k of `d`, v of `e`: the first one that fits is the choice, the
+    others are what is worth a try. spare: the choice for calls with more than `causal`, whose registers those have not.
+    """
+
+    d: int
+    e: int
+    plans: tuple[AttentionPlan, ...]
+    spare: AttentionPlan | None = None
+
+
+P = AttentionPlan
+# Two warpgroups of 64 rows each, or three where a row's registers allow it.
+BY_WARPGROUPS = (
+    Row(64, 64, (P(128, 128), P(192, 128, threads=384), P(192, 96, threads=384), P(192, 64, 3, 384), P(128, 192))),
+    Row(96, 96, (P(128, 128), P(128, 144), P(192, 80, threads=384))),
+    Row(128, 128, (P(128, 128), P(128, 176), P(128, 96), P(128, 64, 3), P(192, 80, threads=384))),
+    Row(192, 128, (P(128, 96), P(128, 112), P(128, 80))),
+    Row(192, 192, (P(128, 96), P(128, 80)), spare=P(128, 80)),
+    Row(256, 256, (P(128, 80), P(128, 64), P(128, 48)), spare=P(128, 48)),
+)
+FEW_BY_WARPGROUPS = (  # for at most 64 rows
+    Row(128, 128, (P(64, 128, threads=128),)),
+    Row(256, 256, (P(64, 64, threads=128),)),
+)
+BY_WARPS = (
+    Row(64, 64, (P(128, 64), P(128, 128), P(64, 64, threads=128))),
+    Row(128, 128, (P(128, 64), P(128, 32), P(64, 64, threads=128), P(64, 64, 1, 128), P(64, 32, threads=128))),
+    Row(256, 256, (P(64, 64, threads=128), P(64, 32, threads=128), P(32, 32, 1, 64))),
+)
+
+
+def candidates(d: int, e: int, rows: int, target: Target, plain: bool = True) -> tuple[AttentionPlan, ...]:
+    """Plans for heads of d and e elements and so many rows, which the target's shared memory holds; the choice first.
+    plain: the call has no option but `causal`, and packs no heads."""
+    tables: tuple[tuple[Row, ...], ...] = (BY_WARPS,)
+    if target.has("wgmma"):
+        tables = (FEW_BY_WARPGROUPS, BY_WARPGROUPS) if rows <= LEAST_ROWS else (BY_WARPGROUPS,)
+    room = target.max_shared - RESERVED
+    found = (next((row for row in table if d <= row.d and e <= row.e), None) for table in tables)
+    plans = (p for row in found if row for p in ((row.spare,) if row.spare and not plain else row.plans))
+    return tuple(plan for plan in plans if plan.shared(d, e) <= room)
+
+
+def packed(group: int, queries: int, block_M: int) -> int:
+    """How many heads of a group are rows of a tile: a power of two, the least of those that leave the fewest tiles."""
+    counts = [1 << n for n in range(block_M.bit_length()) if block_M % (1 << n) == 0 and 1 << n < 2 * group]
+    return min(counts, key=lambda p: (-(-group // p) * -(-queries // (block_M // p)), p))
+
+
+def side_by_side(heads: int, keys: int, d: int, e: int) -> int:
+    """How many of so many heads are worked on at a time: a divisor, for whose keys and values the caches have room."""
+    most = max(1, KEPT // max(1, 2 * keys * (d + e)))
+    return max(n for n in range(1, min(heads, most) + 1) if heads % n == 0)

@@ -1,0 +1,266 @@
+"""mt.ops.attention against float64: forms and options crossed, odd lengths, all targets; its code; wrong use."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random as chance
+import re
+
+import numpy as np
+import pytest
+
+import minitile as mt
+from minitile.ops.attention_kernel import attention_forward
+from minitile.ops.attention_plans import BY_WARPGROUPS, AttentionPlan, candidates, packed, side_by_side
+from minitile.target import TARGETS
+from tests.ops.attention_cases import check
+from tests.ops.memory_bound.frames import ON_GPU, bf16, exact, f16, f32, given, random
+
+EVERY = ("sm_80", "sm_90a", "gfx942", "gfx950")
+
+
+@pytest.fixture(params=EVERY)
+def target(request, monkeypatch):
+    if not ON_GPU:
+        if request.param.startswith("gfx"):
+            pytest.importorskip("llvmlite")
+        monkeypatch.setenv("MINITILE_TARGET", request.param)
+    return request.param
+
+
+def on(monkeypatch, target):
+    if not ON_GPU:
+        monkeypatch.setenv("MINITILE_TARGET", target)
+
+
+def test_one_call_on_every_target(target):
+    """Two sequences, two heads that share one, keys before the queries, arrays with gaps, blocks of all kinds."""
+    check(2, 37, 150, 2, 1, 64, causal=True, gaps=True)
+
+
+def lengths(*numbers, dtype=np.int32):
+    return np.array(numbers, dtype)
+
+
+FORMS = {  # batch, queries, keys, heads, heads of keys, d, e; options
+    "one": ((1, 1, 1, 1, 1, 64), {}),
+    "no keys": ((1, 5, 0, 2, 2, 64), {}),
+    "no keys but sinks": ((1, 5, 0, 2, 2, 64), {"sinks": np.array([1.5, -2], f32)}),
+    "more queries than keys": ((2, 9, 3, 3, 1, 64), {"causal": True, "sinks": random(5, 3).astype(bf16)}),
+    "wider values": ((1, 70, 90, 2, 2, 64, 96), {"causal": True, "layout": "bhsd", "gaps": True}),
+    "all options": (
+        (2, 40, 100, 3, 1, 80),
+        {"window": (20, 7), "softcap": 3.0, "scale": 0.3, "sinks": random(6, 3), "q_lengths": lengths(0, 33)}
+        | {"k_lengths": lengths(100, 41, dtype=np.int64), "dtype": f16},
+    ),
+    "padded group": ((1, 3, 70, 5, 1, 64), {"causal": True, "packed": 8}),
+}
+
+
+@pytest.mark.parametrize(("shape", "options"), FORMS.values(), ids=FORMS)
+def test_forms(shape, options, monkeypatch):
+    on(monkeypatch, "sm_90a")
+    check(*shape, **options)
+
+
+def drawn(seed):
+    """A call of the cross product."""
+    draw = chance.Random(seed)
+    b, kv, group = draw.choice([1, 2]), draw.choice([1, 2]), draw.choice([1, 2, 3, 8])
+    s, n = draw.choice([1, 17, 61, 131]), draw.choice([1, 17, 61, 131, 211])
+    d, e = draw.choice([(64, 64), (80, 80), (96, 96), (128, 128), (192, 128), (192, 192), (256, 256)])
+    options = {"dtype": draw.choice([bf16, f16]), "layout": draw.choice(["bshd", "bhsd"]), "gaps": draw.random() < 0.5}
+    options["causal"] = draw.random() < 0.5
+    if draw.random() < 0.4:
+        options["window"] = draw.choice([(0, 0), (5, -1), (-1, 9), (40, 3), (130, 130)])
+    if draw.random() < 0.3:
+        options["softcap"] = draw.choice([0.5, 20.0])
+    if draw.random() < 0.3:
+        options["scale"] = draw.choice([0.02, 1.0])
+    if draw.random() < 0.3:
+        options["sinks"] = random(seed, kv * group)
+    for name, most in (("q_lengths", s), ("k_lengths", n)):
+        if draw.random() < 0.3:
+            options[name] = lengths(*(draw.randint(0, most) for _ in range(b)))
+    return (b, s, n, kv * group, kv, d, e), options
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(24))
+def test_options_crossed(seed, target):
+    shape, options = drawn(100 * EVERY.index(target) + seed)
+    check(*shape, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("d", [64, 128])
+def test_long(d, causal, target):
+    check(1, 1000, 1000, 1, 1, d, causal=causal)
+
+
+PLANS = [
+    *((row.d, row.e, plan) for row in BY_WARPGROUPS for plan in row.plans),
+    (128, 128, AttentionPlan(128, 128, persistent=True)),
+    (64, 64, AttentionPlan(64, 64, threads=128, packed=4, persistent=True)),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("d", "e", "plan"), PLANS, ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+def test_plans(d, e, plan, causal, monkeypatch):
+    on(monkeypatch, "sm_90a")
+    check(1, 200, 410, 4, 2, d, e, causal=causal, plan=plan)
+
+
+def test_persistent_blocks_take_tile_after_tile(monkeypatch):
+    on(monkeypatch, "sm_90a")
+    monkeypatch.setattr("minitile.ops.attention_op.multiprocessors", lambda x: 2)
+    check(1, 150, 150, 3, 1, 64, causal=True, plan=AttentionPlan(64, 64, threads=128, packed=1, persistent=True))
+
+
+def test_out(monkeypatch):
+    """It may have gaps; without `return_lse` there is one result."""
+    on(monkeypatch, "sm_80")
+    q, k, v = (given(random(n, 1, 20, 2, 64, dtype=bf16)) for n in range(3))
+    both, _ = mt.ops.attention(q, k, v, window=(4, -1), return_lse=True)
+    room = given(np.zeros((1, 20, 3, 64), bf16))
+    out = room[:, :, 1:]
+    assert mt.ops.attention(q, k, v, window=(4, -1), out=out) is out
+    assert (exact(out) == exact(both)).all()
+    assert not exact(room[:, :, 0]).any()
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2, 64), (2, 0, 2, 64), (2, 3, 0, 64)])
+def test_no_elements(shape):
+    x = given(np.zeros(shape, bf16))
+    o, lse = mt.ops.attention(x, x, x, return_lse=True)
+    assert tuple(o.shape) == shape
+    assert tuple(lse.shape) == (shape[0], shape[2], shape[1])
+
+
+# Its code ------------------------------------------------------------------------------------------------------------
+
+
+def compiled(d, e, causal=True, plan=None, target="sm_90a", all_options=False):
+    """With all options, which take the most registers, or none."""
+    plan = plan or candidates(d, e, 4096, TARGETS[target], plain=not all_options)[0]
+    group = 8 if all_options else 1
+    q, o = (mt.spec((2, 4, 256, group, n), "bfloat16") for n in (d, e))
+    k, v = (mt.spec((2, 4, 256, n), "bfloat16") for n in (d, e))
+    more = [None] * 4
+    if all_options:
+        lengths_ = mt.spec((2,), "int32")
+        more = [mt.spec((2, 4, 256, group), "float32"), mt.spec((4, group), "float32"), lengths_, lengths_]
+    return attention_forward.compile(
+        q, k, v, o, *more, 1.0, 1.0, 0, 0, 1, target=target, D=d, E=e, bounds=(all_options, causal),
+        capped=all_options, packed=group, block_M=plan.block_M, block_N=plan.block_N, num_stages=plan.stages,
+        threads=plan.threads,
+    )  # fmt: skip
+
+
+def test_elements_are_tested_under_a_branch_alone():
+    """A branch goes past all selects of the loop but those of the rings' states; copies of all operands and of the
+    result are the copy engine's."""
+    text = compiled(128, 128).asm["ptx"]
+    lines = text.splitlines()
+    labels = {line.strip()[:-1]: n for n, line in enumerate(lines) if line.strip().endswith(":")}
+    jumps = [
+        (n, labels.get(m[1], n)) for n, line in enumerate(lines) if (m := re.search(r"bra(?:\.uni)? (\S+);", line))
+    ]
+    loops = [(to, n) for n, to in jumps if to < n and any("wgmma.mma_async" in line for line in lines[to:n])]
+    (start, end) = min(loops, key=lambda loop: loop[1] - loop[0])
+    tested = [n for n in range(start, end) if re.search(r"selp\.f32", lines[n])]
+    past = [(n, to) for n, to in jumps if start < n < to < end]
+    assert len(tested) >= 64
+    assert any(all(n < t < to for t in tested) for n, to in past)
+    assert len(set(re.findall(r"cp\.async\.bulk\.tensor\.\dd\.shared::cluster\.global[^\n]*\[%(\w)_map", text))) == 3
+    assert "cp.async.bulk.tensor.5d.global.shared::cta" in text
+
+
+CHOSEN = [(row.d, row.e, causal, more) for row in BY_WARPGROUPS for causal, more in ((0, 0), (1, 0), (1, 1))]
+QUICK = ((128, 128, 1, 1), (256, 256, 1, 0))
+
+
+@pytest.mark.parametrize(
+    "case", [c if c in QUICK else pytest.param(c, marks=pytest.mark.slow) for c in CHOSEN], ids=str
+)
+def test_no_spills(case):
+    """Of the plans that are chosen for sm_90a: the assembler refuses code that spills."""
+    pytest.importorskip("cuda")
+    d, e, causal, all_options = case
+    made = compiled(d, e, bool(causal), all_options=bool(all_options))
+    assert made.binary
+    assert made.spills in (0, None)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_there_is_a_plan(name):
+    for d, e, rows, plain in itertools.product(range(16, 257, 16), range(16, 257, 16), (1, 64, 65), (False, True)):
+        plans = candidates(d, e, rows, TARGETS[name], plain)
+        assert plans
+        assert all(plan.shared(d, e) < TARGETS[name].max_shared for plan in plans)
+
+
+def test_packed_heads():
+    assert [packed(group, 1, 64) for group in (1, 2, 3, 5, 8, 64, 128)] == [1, 2, 4, 8, 8, 64, 64]
+    assert packed(8, 4096, 128) == 1  # no fewer tiles by any
+    assert packed(8, 8, 64) == 8
+    assert packed(6, 16, 192) == 8
+    assert packed(3, 40, 128) == 2
+
+
+def test_heads_whose_keys_the_caches_hold():
+    assert side_by_side(64, 1024, 128, 128) == 32
+    assert side_by_side(7, 1 << 20, 128, 128) == 1
+    assert side_by_side(12, 0, 64, 64) == 12
+
+
+# Wrong use -----------------------------------------------------------------------------------------------------------
+
+
+def operands(**changed):
+    shapes = {"q": (1, 4, 4, 64), "k": (1, 4, 2, 64), "v": (1, 4, 2, 64)} | changed
+    return {name: given(np.zeros(shape, bf16)) for name, shape in shapes.items()}
+
+
+WRONG = {
+    "v has 3 dimensions": (operands(v=(4, 2, 64)), {}),
+    "heads of q have 72 elements": (operands(q=(1, 4, 4, 72)), {}),
+    "heads of v have 272 elements": (operands(v=(1, 4, 2, 272)), {}),
+    "k has shape .* and v": (operands(v=(1, 5, 2, 64)), {}),
+    "q has shape .* and k": (operands(q=(2, 4, 4, 64)), {}),
+    "q has 3 heads and k has 2": (operands(q=(1, 4, 3, 64)), {}),
+    "k is f32": (operands() | {"k": given(np.zeros((1, 4, 2, 64), f32))}, {}),
+    "layout is 'hsd'": (operands(), {"layout": "hsd"}),
+    "window is ": (operands(), {"window": (1, 2, 3)}),
+    r"window is \(-2, 0\)": (operands(), {"window": (-2, 0)}),
+    "window is 5": (operands(), {"window": 5}),
+    "scale is -1": (operands(), {"scale": -1}),
+    "softcap is 0": (operands(), {"softcap": 0}),
+    "sinks has shape": (operands(), {"sinks": given(np.zeros(2, f32))}),
+    "k_lengths is f32": (operands(), {"k_lengths": given(np.zeros(1, f32))}),
+    "q_lengths has shape": (operands(), {"q_lengths": given(np.zeros(2, np.int32))}),
+    "out has shape": (operands(), {"out": given(np.zeros((1, 4, 2, 64), bf16))}),
+    "out is f16": (operands(), {"out": given(np.zeros((1, 4, 4, 64), f16))}),
+    "the plan packs 3 heads in 64 rows": (operands(), {"plan": AttentionPlan(64, 64, threads=128, packed=3)}),
+}
+
+
+@pytest.mark.parametrize(("message", "case"), WRONG.items(), ids=WRONG)
+def test_wrong_use(message, case):
+    arrays, options = case
+    with pytest.raises(mt.MinitileError, match=message) as found:
+        mt.ops.attention(**arrays, **options)
+    assert "test_attention.py" in str(found.value)
+
+
+def test_not_finite():
+    """A NaN is not hidden; it stays in its row."""
+    q, k, v = (random(n, 1, 20, 1, 64, dtype=bf16) for n in range(3))
+    q[0, 3, 0, 5] = math.nan
+    o = exact(mt.ops.attention(given(q), given(k), given(v)))
+    assert np.isnan(o[0, 3]).all()
+    assert np.isfinite(np.delete(o, 3, axis=1)).all()

@@ -66,3 +66,12 @@ def test_a_line_for_each_problem():
     case = serving_plans.Case(8, 512, 512, "NT")
     assert serving_plans.told(case, {"cublas": 6.0, "slow": 4.0, "fast": 3.0}).endswith("2.000 of cuBLAS, 3.0 µs, fast")
     assert serving_plans.told(case, {"cublas": 6.0}).endswith("no plan")
+
+
+@pytest.mark.parametrize("words", [["--write", "H200"], ["--write", "H200", "--few"], ["--write", "H200", "--fit"]])
+def test_only_what_is_fitted_to_few_rows_is_written(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["fit_matmul.py", *words])
+    monkeypatch.setattr(fit_matmul, "write_few", lambda *_: pytest.fail("written"))
+    with pytest.raises(SystemExit):
+        fit_matmul.main()
+    assert "--write is for what --few --fit finds" in capsys.readouterr().err

@@ -12,7 +12,6 @@ from minitile.runtime.launch_info import LaunchInfo, ScalarArg, TensorArg, slots
 from minitile.runtime.overlap import check_text, explain
 from tests.auto_target import auto_target
 
-
 target = auto_target("sm_80", "sm_90a", "gfx950")
 
 

@@ -243,6 +243,8 @@ def main() -> None:
     parser.add_argument("--write", metavar="GPU", help="with --few --fit: into minitile/ops/fitted.py, as those of GPU")
     parser.add_argument("--cross-validate", action="store_true", help="judge fits by problems that they leave out")
     args = parser.parse_args()
+    if args.write and not (args.few and args.fit):
+        parser.error("--write is for what --few --fit finds")
     measured = [e for e in read(args.results) if e.problem.few == args.few]
     base = replace(H200.few or H200, few=None, cold=True) if args.few else H200
     if args.cross_validate:

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from minitile.ir.core import Block, Value
 from minitile.ir.ops import arith, control, thread, tile
 from minitile.ir.ops.views import RotatedIota
-from minitile.ir.types import TileType, i32, i64
+from minitile.ir.types import TileType, i64
 from minitile.layout import Layout
+from minitile.lowering.accesses import index_dtype
 from minitile.lowering.context import Lowering, layout_of
 from minitile.lowering.cut_runs import FAR, all_of, short
 from minitile.lowering.rotated import MOST_SHIFT, rotated_iota
@@ -94,7 +95,7 @@ def _claims(low: Lowering, mask: Value, layout: Layout) -> list[_Claim]:
         ((d, step),) = own
         if abs(step) * mask.shape[d] >= FAR:
             return []  # sums with the elements' own parts would not hold in 32 bits
-        dtype = i32 if all(_is_small(low, atom) for atom in rest.atoms()) else i64
+        dtype = index_dtype(low, rest) if all(_is_small(low, atom) for atom in rest.atoms()) else i64
         base, mine = low.emit(rest, dtype), low.thread_coord(layout, d)
         if mine is None and rest.is_constant:
             return []  # known for each register: folding sees to it

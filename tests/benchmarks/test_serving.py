@@ -107,3 +107,12 @@ def test_a_call_finds_what_was_compiled_ahead(operation, torch, tmp_path, monkey
         made.launch(x, weights, out)
     assert len(torch.launches) == 2
     assert set(tmp_path.rglob("*")) == there
+
+
+@pytest.mark.parametrize("words", [["--write", "H200"], ["--write", "H200", "--few"], ["--write", "H200", "--fit"]])
+def test_only_what_is_fitted_to_few_rows_is_written(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["fit_matmul.py", *words])
+    monkeypatch.setattr(fit_matmul, "write_few", lambda *_: pytest.fail("written"))
+    with pytest.raises(SystemExit):
+        fit_matmul.main()
+    assert "--write is for what --few --fit finds" in capsys.readouterr().err

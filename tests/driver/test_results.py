@@ -10,14 +10,9 @@ import pytest
 import minitile as mt
 import minitile.language as T
 from minitile.driver import jit
+from tests.auto_target import auto_target
 
-
-@pytest.fixture(params=("sm_80", "sm_90a", "gfx950"))
-def target(request, monkeypatch):
-    if request.param.startswith("gfx"):
-        pytest.importorskip("llvmlite")
-    monkeypatch.setenv("MINITILE_TARGET", request.param)
-    return request.param
+target = auto_target("sm_80", "sm_90a", "gfx950")
 
 
 @mt.kernel

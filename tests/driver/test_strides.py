@@ -15,16 +15,12 @@ from minitile.ir.parser import parse_kernel
 from minitile.ir.printer import print_kernel
 from minitile.ir.types import TensorType, bf16, f32, tensor_type
 from minitile.runtime.launch_info import LaunchInfo
+from tests.auto_target import auto_target
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
 
-@pytest.fixture(params=("sm_80", "sm_90a", "gfx950"))
-def target(request, monkeypatch):
-    if request.param.startswith("gfx"):
-        pytest.importorskip("llvmlite")
-    monkeypatch.setenv("MINITILE_TARGET", request.param)
-    return request.param
+target = auto_target("sm_80", "sm_90a", "gfx950")
 
 
 @mt.kernel

@@ -13,25 +13,15 @@ import minitile as mt
 import minitile.language as T
 from minitile.backends.nvidia.assemble import find_ptxas
 from minitile.runtime.launch_info import TensorMapParam
+from tests.auto_target import auto_target
 
 SMALL = gemm_epilogues.Tiles(64, 64, 32, 3, 128, 3)
 FULL = gemm_epilogues.Tiles(128, 128, 64, 4, 256, 2)
 TEAMS = gemm_epilogues.Tiles(128, 192, 64, 3, 256, 2, teams=2)
 BF16, F32, FP8 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32), np.dtype(ml_dtypes.float8_e4m3fn)
 SIZES = [(1, 17, 13), (65, 144, 40), (64, 72, 0), (0, 8, 8)]
-
-
+every = auto_target(*EVERY, scope="module")
 each_target = pytest.mark.usefixtures("every")
-
-
-@pytest.fixture(params=EVERY, scope="module")
-def every(request):
-    """What "auto" means."""
-    if request.param.startswith("gfx"):
-        pytest.importorskip("llvmlite")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MINITILE_TARGET", request.param)
-        yield request.param
 
 
 @each_target

@@ -14,20 +14,14 @@ from thinned import thinned
 
 import minitile as mt
 from minitile.backends.nvidia.assemble import find_ptxas
+from tests.auto_target import auto_target
 
 SMALL = {"block_M": 64, "block_N": 64, "num_stages": 3, "threads": 128, "blocks": 3}
 F32, FP8, BF16 = np.dtype(np.float32), np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.bfloat16)
 simulator_only = pytest.mark.skipif(USE_GPU, reason="the GPU has its own schedule")
 
 
-@pytest.fixture(params=["auto"] if USE_GPU else ["sm_89", "sm_90a", "gfx950"], scope="module")
-def each_target(request):
-    """What "auto" means."""
-    if request.param.startswith("gfx"):
-        pytest.importorskip("llvmlite")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MINITILE_TARGET", request.param)
-        yield request.param
+each_target = auto_target(*(["auto"] if USE_GPU else ["sm_89", "sm_90a", "gfx950"]), scope="module")
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,31 @@ def test_large_steps(step: int, n: int) -> None:
     np.testing.assert_array_equal(y, np.where(np.arange(COLUMNS) * step < n, x, np.float32(-1)))
 
 
+@mt.kernel
+def between_sizes(
+    X: T.Tensor((COLUMNS,), T.float32), Y: T.Tensor((COLUMNS,), T.float32), P: T.Tensor(("P",), T.int8),
+    Q: T.Tensor(("Q",), T.int8)
+):  # fmt: skip
+    with T.Kernel(1, threads=THREADS):
+        x = T.alloc_fragment((COLUMNS,), T.float32)
+        T.copy(X, x)
+        for j in T.Parallel(COLUMNS):
+            x[j] = T.if_then_else(P.shape[0] * 3 - Q.shape[0] + j < 1000, x[j], -1.0)
+        T.copy(x, Y)
+
+
+@pytest.mark.parametrize("sizes", [(2**31 - 1, 2**31 - 1), (2 * 10**9, 2 * 10**9 - 500), (10**9, 10), (700, 2000)])
+def test_large_sums(sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of sizes that 32 bits do not hold, though the sizes are of 32 bits."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_80")
+    p, q = (np.broadcast_to(np.zeros(1, np.int8), (n,)) for n in sizes)
+    x = np.random.default_rng(4).standard_normal(COLUMNS).astype(np.float32)
+    y = np.full_like(x, np.nan)
+    between_sizes(x, y, p, q)
+    inside = sizes[0] * 3 - sizes[1] + np.arange(COLUMNS) < 1000
+    np.testing.assert_array_equal(y, np.where(inside, x, np.float32(-1)))
+
+
 def test_one_test_a_thread() -> None:
     """The elements' own tests lie behind a branch."""
     x: Any = mt.spec((COLUMNS,), "float32")

@@ -10,16 +10,9 @@ import minitile.language as T
 from minitile.runtime.errors import ArgumentError
 from minitile.runtime.launch_info import LaunchInfo, ScalarArg, TensorArg, slots_of
 from minitile.runtime.overlap import check_text, explain
+from tests.auto_target import auto_target
 
-TARGETS = ("sm_80", "sm_90a", "gfx950")
-
-
-@pytest.fixture(params=TARGETS)
-def target(request, monkeypatch):
-    if request.param.startswith("gfx"):
-        pytest.importorskip("llvmlite")
-    monkeypatch.setenv("MINITILE_TARGET", request.param)
-    return request.param
+target = auto_target("sm_80", "sm_90a", "gfx950")
 
 
 def floats(*sizes):

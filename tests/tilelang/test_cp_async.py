@@ -58,6 +58,18 @@ def test_copies_of_threads(target: str, rows: int) -> None:
         assert "ld.global.v4.b32" in compiled.text
 
 
+@T.macro
+def brought(X, s, ready, free, bx, tx):
+    """The tiles of a block, by the role that copies."""
+    for k in T.serial(2):
+        T.barrier_wait(free[k], 1)
+        for r in T.serial(4):
+            row, column = r * 16 + tx // 8, tx % 8 * 8
+            there = T.access_ptr(s[k, row, column], "w", 8)
+            T.ptx_cp_async(there, T.access_ptr(X[bx * 128 + k * 64 + row, column], "r", 8), 8)
+        T.cp_async_barrier_noinc(ready[k])
+
+
 @T.prim_func
 def handed(X: T.Tensor((256, 64), "float16"), Y: T.Tensor((256, 64), "float16")):  # type: ignore[valid-type]
     """A role copies, and arrives; the other one takes the tile."""
@@ -71,16 +83,7 @@ def handed(X: T.Tensor((256, 64), "float16"), Y: T.Tensor((256, 64), "float16"))
                 T.copy(s[k, :, :], Y[bx * 128 + k * 64, 0])
                 T.barrier_arrive(free[k])
         else:
-            for k in T.serial(2):
-                T.barrier_wait(free[k], 1)
-                for r in T.serial(4):
-                    row, column = r * 16 + (tx - 128) // 8, (tx - 128) % 8 * 8
-                    T.ptx_cp_async(
-                        T.access_ptr(s[k, row, column], "w", 8),
-                        T.access_ptr(X[bx * 128 + k * 64 + row, column], "r", 8),
-                        8,
-                    )
-                T.cp_async_barrier_noinc(ready[k])
+            brought(X, s, ready, free, bx, tx - 128)
 
 
 @T.prim_func
@@ -107,16 +110,7 @@ def multiplied(
                 T.barrier_arrive(free[k])
                 T.copy(c, Y[bx * 128 + k * 64, 0])
         else:
-            for k in T.serial(2):
-                T.barrier_wait(free[k], 1)
-                for r in T.serial(4):
-                    row, column = r * 16 + (tx - 128) // 8, (tx - 128) % 8 * 8
-                    T.ptx_cp_async(
-                        T.access_ptr(s[k, row, column], "w", 8),
-                        T.access_ptr(X[bx * 128 + k * 64 + row, column], "r", 8),
-                        8,
-                    )
-                T.cp_async_barrier_noinc(ready[k])
+            brought(X, s, ready, free, bx, tx - 128)
 
 
 @pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])

@@ -12,7 +12,8 @@ from minitile.ir.types import f32
 from minitile.ops.array_adapters import reshaped
 from minitile.ops.attention_kernel import LOG2_E, attention_forward
 from minitile.ops.attention_plans import AttentionPlan, candidates, packed, side_by_side
-from minitile.ops.memory_bound.arguments import FLOATS, INDICES, Argument, argument, multiprocessors, refused
+from minitile.ops.memory_bound.arguments import FLOATS, INDICES, Argument, argument, multiprocessors
+from minitile.ops.operands import refused
 from minitile.target import target_at
 
 OPERANDS = ("bf16", "f16")

@@ -29,22 +29,25 @@ WORDS = 1024  # bytes of barriers, and of what threads exchange
 @dataclass(frozen=True)
 class Room:
     """What limits blocks on a multiprocessor. limit: how many there are but for shared memory; sizes: bytes of one
-    version of each buffer; versions: as they are; reserve: bytes of a block besides."""
+    version of each buffer; versions: as they are; reserve: bytes of a block besides; least: how many the program asks
+    for."""
 
     target: Target
     limit: int
     sizes: Mapping[Value, int]
     versions: Mapping[Value, int]
     reserve: int
+    least: int = 1
 
     def blocks(self, versions: Mapping[Value, int]) -> int:
-        """How many blocks there are with other `versions`; 0 where not even one fits."""
+        """How many blocks there are with other `versions`; 0 where not even one fits, or fewer than asked for."""
         wanted = {**self.versions, **versions}
         needed = self.reserve + sum(size * wanted[v] for v, size in self.sizes.items())
         if needed > self.target.max_shared:
             return 0
         beside = self.target.reserved_shared
-        return min(self.limit, (self.target.max_shared + beside) // (needed + beside))
+        fit = (self.target.max_shared + beside) // (needed + beside)
+        return min(self.limit, fit) if fit >= self.least else 0
 
 
 def room_of(kernel: Kernel, target: Target, roles: bool) -> Room:
@@ -61,7 +64,7 @@ def room_of(kernel: Kernel, target: Target, roles: bool) -> Room:
     allocs = [op.result for op in kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"]
     reserve = WORDS + RESULTS * -(-launch.threads // WARPGROUP) * target.has("tma")
     sizes, versions = {v: bytes_of(v) for v in allocs}, {v: versions_of(v) for v in allocs}
-    return Room(target, max(1, min(limits)), sizes, versions, reserve)
+    return Room(target, max(1, min(limits)), sizes, versions, reserve, kernel.attrs.get("min_ctas", 1))
 
 
 def registers_of(launch: control.Launch, target: Target) -> int:

@@ -26,7 +26,7 @@ import numpy as np
 
 from minitile.language.tracing.source import remember
 
-_PACKAGES = ("numpy", "ml_dtypes", "torch", "jax", "jaxlib", "cupy", "scipy", "minitile")
+_PACKAGES = ("numpy", "ml_dtypes", "torch", "jax", "jaxlib", "cupy", "scipy", "pytest", "_pytest", "minitile")
 _FOREIGN = frozenset({*sys.stdlib_module_names, *_PACKAGES}) - {"__main__"}
 _PLAIN = (int, float, complex, str, bytes, type(None), np.generic)
 _MISSING = object()
@@ -78,19 +78,21 @@ def _found(function: FunctionType, held: Mapping[str, Any], names: frozenset[str
         seen.add(f)
         found.functions.append(f)
         remember(f)
+        own = frozenset(_names(f.__code__))
         for part in ("__code__",) if f is function else _PARTS:  # a kernel's own defaults are its parameters'
-            keep(partial(getattr, f), part)
+            keep(partial(getattr, f), part, own)
         for name in dict.fromkeys(_loaded(f.__code__)):
             if name in f.__globals__:
-                keep(f.__globals__.get, name)
+                keep(f.__globals__.get, name, own)
         for name in dict.fromkeys(_globals(f.__code__)):
             if name not in f.__globals__ and not hasattr(builtins, name):
                 found.read.append((_global_reader(f.__globals__), name, _MISSING))
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
-            keep(_cell_reader(cell), name)
+            keep(_cell_reader(cell), name, own)
 
-    def keep(get: Callable[[str], Any], name: str) -> None:
-        """Note one variable; of the user's modules and classes in it, those of their attributes that the code names."""
+    def keep(get: Callable[[str], Any], name: str, own: frozenset[str]) -> None:
+        """Note one variable. Of a user's module those of its attributes that the function names itself (`own`: modules
+        are large), of classes those that any code names, since objects are handed on."""
         value = get(name)
         found.read.append((get, name, value))
         if isinstance(value, _PLAIN):
@@ -102,23 +104,22 @@ def _found(function: FunctionType, held: Mapping[str, Any], names: frozenset[str
                 if not _foreign(each.__module__ or ""):
                     go(each)
             elif isinstance(each, ModuleType):
-                members(each, each.__name__)
+                members(each, each.__name__, own)
             else:
                 for owner in (each if isinstance(each, type) else type(each)).__mro__:
-                    members(owner, owner.__module__)
+                    members(owner, owner.__module__, names | _CALLED)
 
-    def members(owner: ModuleType | type, module: str) -> None:
-        if _foreign(module) or owner in seen:
+    def members(owner: ModuleType | type, module: str, wanted: frozenset[str]) -> None:
+        if _foreign(module) or (owner, wanted) in seen:
             return
-        seen.add(owner)
-        for attribute, value in list(vars(owner).items()):
-            called = attribute in _CALLED and isinstance(owner, type)
-            if (attribute in names or called) and not isinstance(value, ModuleType):
-                keep(vars(owner).get, attribute)
+        seen.add((owner, wanted))
+        for attribute in sorted(wanted & vars(owner).keys()):
+            if not isinstance(vars(owner)[attribute], ModuleType):
+                keep(vars(owner).get, attribute, wanted)
 
     go(function)
     for name, value in held.items():
-        keep({name: value}.__getitem__, name)
+        keep({name: value}.__getitem__, name, names)
     return found
 
 
@@ -126,7 +127,7 @@ _PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # of a function, that c
 
 
 # What Python calls of an object without its name standing in the code.
-_CALLED = ("__call__", "__getitem__", "__len__", "__iter__", "__contains__", "__bool__", "__getattr__")
+_CALLED = frozenset({"__call__", "__getitem__", "__len__", "__iter__", "__contains__", "__bool__", "__getattr__"})
 
 
 def changeable(value: Any) -> bool:

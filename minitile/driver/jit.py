@@ -380,7 +380,7 @@ class Kernel:
             found.turn_to(captures(self.function, {**self._owners, **changing}))
         return found
 
-    def captured_with(self, constants: Constants) -> Captures:
+    def _captured_with(self, constants: Constants) -> Captures:
         """What the kernel captures, with what is in such compile-time parameters."""
         held = self._held_in(constants)
         return self._captures if held is None or held.captured is None else held.captured
@@ -616,7 +616,7 @@ class _Calls:
 
     def __init__(self, kernel: Kernel, constants: Constants, dtypes: Dtypes) -> None:
         self.kernel, self.constants, self.dtypes = kernel, constants, dict(dtypes)
-        captured = kernel.captured_with(constants)
+        captured = kernel._captured_with(constants)
         self.captured = captured, captured.key()
         self.results = kernel._results(constants, self.dtypes)
         self.args = kernel._signature_args(constants, self.dtypes, made=self.results.made)
@@ -628,7 +628,7 @@ class _Calls:
     def _as_captured(self) -> bool:
         """Whether what the kernel captures is as it was when these calls were first made."""
         then, key = self.captured
-        now = self.kernel.captured_with(self.constants)
+        now = self.kernel._captured_with(self.constants)
         return then.current() or (now.current() and now.key() == key)
 
     def complete(self, runtime: Sequence[Any], results: Mapping[str, Any]) -> list[Any]:

@@ -314,8 +314,10 @@ def _explain(args: tuple[TensorArg | ScalarArg, ...], values: tuple[Any, ...]) -
         for axis, (want, have) in enumerate(zip(arg.shape, shape, strict=True)):
             if isinstance(want, int):
                 if want != have:
+                    packed = arg.dtype in ("i8", "u8") and axis == len(shape) - 1 and have == 2 * want
                     raise ArgumentError(
-                        f"{arg.name}.shape[{axis}] is {have}, the kernel takes {want}: {_shown(arg, shape)}"
+                        f"{arg.name}.shape[{axis}] is {have}, the kernel takes {want}: {_shown(arg, shape)}",
+                        "elements of 4 bits are passed two in a byte" if packed else "",
                     )
             elif seen.setdefault(want, (have, f"{arg.name}.shape[{axis}]"))[0] != have:
                 first, where = seen[want]
@@ -363,7 +365,7 @@ def _explain_scalar(arg: ScalarArg, value: Any) -> None:
         _CONVERSIONS[_conversion(arg.dtype)](value)
     except Exception:
         what = f"{short(value)} ({type(value).__name__})"
-        raise ArgumentError(f"{arg.name} is a {arg.dtype} scalar; {what} is none") from None
+        raise ArgumentError(f"{arg.name} is a {arg.dtype} scalar, not {what}") from None
 
 
 def _explain_tensor(arg: TensorArg, shape: tuple[int, ...], dtype: str, whole: bool, native: bool = True) -> None:

@@ -2,10 +2,11 @@
 
 `captures(function)` finds them by the names in its code; `Captures.current` says, cheaply enough for every call,
 whether all still have the values that were compiled in, and `key` stands for those values. A value is looked through:
-containers, NumPy arrays and objects of the user's own classes are what is in them at the time. A helper is what it
-does: its code and its defaults, which a reload of the module in place (IPython's autoreload) replaces in the
-function. A global that is not there yet, such as a helper that stands below the kernel, is read as missing: once it is
-there, values have changed.
+containers, NumPy arrays and objects of the user's own classes are what is in them at the time; an object that another
+one owns is what it has under the names that the code reads anywhere, since much else may hang on it. A helper is what
+it does: its code and its defaults, which a reload of the module in place (IPython's autoreload) replaces in the
+function. Compile-time parameters that are functions or objects count as captured, too (`changeable`). A global that is
+not there yet, such as a helper that stands below the kernel, is read as missing: once it is there, values have changed.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import partial
+from functools import cached_property, partial
 from opcode import EXTENDED_ARG, opmap
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from minitile.language.tracing.source import remember
 
-_PACKAGES = ("numpy", "ml_dtypes", "torch", "jax", "jaxlib", "cupy", "scipy", "minitile")
+_PACKAGES = ("numpy", "ml_dtypes", "torch", "jax", "jaxlib", "cupy", "scipy", "pytest", "_pytest", "minitile")
 _FOREIGN = frozenset({*sys.stdlib_module_names, *_PACKAGES}) - {"__main__"}
 _PLAIN = (int, float, complex, str, bytes, type(None), np.generic)
 _MISSING = object()
@@ -35,8 +36,10 @@ _LOAD_GLOBAL = opmap["LOAD_GLOBAL"]
 @dataclass
 class Captures:
     """`read` are (get, name, value): get(name) must give the very same value. `compared` are (value, snapshot): objects
-    that can change in place, and what was in them. `functions`: the function itself, then its helpers."""
+    that can change in place, and what was in them. `functions`: the function itself, then its helpers. `names`: all
+    that these read of objects, or of anything else."""
 
+    names: frozenset[str]
     read: list[tuple[Callable[[str], Any], str, Any]] = field(default_factory=list)
     compared: list[tuple[Any, Any]] = field(default_factory=list)
     functions: list[FunctionType] = field(default_factory=list)
@@ -45,17 +48,28 @@ class Captures:
         for get, name, value in self.read:
             if get(name) is not value:
                 return False
-        return not self.compared or all(_snapshot(value) == was for value, was in self.compared)
+        return not self.compared or all(_snapshot(value, self.names) == was for value, was in self.compared)
 
     def key(self) -> tuple[Any, ...]:
         """Hashable; equal for equal captured values."""
-        return tuple((name, _snapshot(value)) for _, name, value in self.read)
+        return tuple((name, _snapshot(value, self.names)) for _, name, value in self.read)
 
 
-def captures(function: FunctionType, owners: Mapping[str, Any] | None = None) -> Captures:
-    """What a function and the user's functions that it names read from outside. `owners`: the object that it is a
-    method of, by its name in the function."""
-    found = Captures()
+def captures(function: FunctionType, held: Mapping[str, Any] | None = None) -> Captures:
+    """What a function and the user's functions that it names read from outside. `held`: by their names in the function,
+    the object that it is a method of, and what else it is given that can change in place."""
+    names = frozenset(_names(function.__code__))
+    while True:  # what is found by more names may be functions, which have names in turn
+        found = _found(function, held or {}, names)
+        more = names.union(*(_names(f.__code__) for f in found.functions))
+        if more == names:
+            return found
+        names = more
+
+
+def _found(function: FunctionType, held: Mapping[str, Any], names: frozenset[str]) -> Captures:
+    """What is read from outside by code that has these names."""
+    found = Captures(names)
     seen: set[Any] = set()
 
     def go(f: FunctionType) -> None:
@@ -64,61 +78,74 @@ def captures(function: FunctionType, owners: Mapping[str, Any] | None = None) ->
         seen.add(f)
         found.functions.append(f)
         remember(f)
+        own = frozenset(_names(f.__code__))
         for part in ("__code__",) if f is function else _PARTS:  # a kernel's own defaults are its parameters'
-            keep(partial(getattr, f), part, ())
-        names = dict.fromkeys(_names(f.__code__))
-        for name in names:
+            keep(partial(getattr, f), part, own)
+        for name in dict.fromkeys(_loaded(f.__code__)):
             if name in f.__globals__:
-                keep(f.__globals__.get, name, names)
+                keep(f.__globals__.get, name, own)
         for name in dict.fromkeys(_globals(f.__code__)):
             if name not in f.__globals__ and not hasattr(builtins, name):
                 found.read.append((_global_reader(f.__globals__), name, _MISSING))
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
-            keep(_cell_reader(cell), name, names)
+            keep(_cell_reader(cell), name, own)
 
-    def keep(get: Callable[[str], Any], name: str, names: Iterable[str]) -> None:
-        """Note one variable; of a user's module or class, those of its attributes that are among the code's names."""
+    def keep(get: Callable[[str], Any], name: str, own: frozenset[str]) -> None:
+        """Note one variable. Of a user's module those of its attributes that the function names itself (`own`: modules
+        are large), of classes those that any code names, since objects are handed on."""
         value = get(name)
         found.read.append((get, name, value))
-        if isinstance(value, FunctionType):
-            helper(value)
-        elif isinstance(value, ModuleType):
-            members(value, value.__name__, names)
-        elif not isinstance(value, _PLAIN):
-            for owner in (value if isinstance(value, type) else type(value)).__mro__:
-                members(owner, owner.__module__, names)
-            if not isinstance(found_now := _snapshot(value), _Itself):
-                found.compared.append((value, found_now))
-            for inner in _functions_in(value):
-                helper(inner)
-
-    def helper(f: FunctionType) -> None:
-        if not _foreign(f.__module__ or ""):
-            go(f)
-
-    def members(owner: ModuleType | type, module: str, names: Iterable[str]) -> None:
-        if _foreign(module) or (owner, *names) in seen:
+        if isinstance(value, _PLAIN):
             return
-        seen.add((owner, *names))
-        for attribute in names:
-            if attribute in vars(owner) and not isinstance(vars(owner)[attribute], ModuleType):
-                keep(vars(owner).get, attribute, names)
+        if not isinstance(now := _snapshot(value, names), _Itself):
+            found.compared.append((value, now))
+        for each in _inside(value, names):
+            if isinstance(each, FunctionType):
+                if not _foreign(each.__module__ or ""):
+                    go(each)
+            elif isinstance(each, ModuleType):
+                members(each, each.__name__, own)
+            else:
+                for owner in (each if isinstance(each, type) else type(each)).__mro__:
+                    members(owner, owner.__module__, names | _CALLED)
+
+    def members(owner: ModuleType | type, module: str, wanted: frozenset[str]) -> None:
+        if _foreign(module) or (owner, wanted) in seen:
+            return
+        seen.add((owner, wanted))
+        for attribute in sorted(wanted & vars(owner).keys()):
+            if not isinstance(vars(owner)[attribute], ModuleType):
+                keep(vars(owner).get, attribute, wanted)
 
     go(function)
-    for name, owner in (owners or {}).items():
-        keep({name: owner}.__getitem__, name, dict.fromkeys(_names(function.__code__)))
+    for name, value in held.items():
+        keep({name: value}.__getitem__, name, names)
     return found
 
 
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # of a function, that can be replaced
 
 
-def _functions_in(value: Any) -> Iterator[FunctionType]:
-    """The functions that containers and functools.partial hold, at any depth."""
+# What Python calls of an object without its name standing in the code.
+_CALLED = frozenset({"__call__", "__getitem__", "__len__", "__iter__", "__contains__", "__bool__", "__getattr__"})
+
+
+def changeable(value: Any) -> bool:
+    """Whether what a compile-time parameter means can change while it stays equal to itself: a function reads
+    variables, an object of the user's own has attributes."""
+    if isinstance(value, tuple | frozenset | list | dict):
+        return any(map(changeable, value.values() if isinstance(value, dict) else value))
+    if isinstance(value, MethodType | partial):
+        return True
+    owner = value if isinstance(value, FunctionType | type) else type(value)
+    return not isinstance(value, _PLAIN) and not _foreign(owner.__module__ or "")
+
+
+def _inside(value: Any, names: frozenset[str]) -> Iterator[Any]:
+    """A value and what is in it, as far as `_snapshot` looks; and the functions that properties and the like hold."""
     pending, seen = [value], {id(value)}
     for each in pending:  # grows meanwhile
-        if isinstance(each, FunctionType):
-            yield each
+        yield each
         inside: Iterable[Any] = ()
         if isinstance(each, list | tuple | deque | set | frozenset):
             inside = each
@@ -126,6 +153,16 @@ def _functions_in(value: Any) -> Iterator[FunctionType]:
             inside = each.values()
         elif isinstance(each, partial):
             inside = (each.func, *each.args, *each.keywords.values())
+        elif isinstance(each, MethodType):
+            inside = each.__func__, each.__self__
+        elif isinstance(each, property):
+            inside = (each.fget,)
+        elif isinstance(each, staticmethod | classmethod):
+            inside = (each.__func__,)
+        elif isinstance(each, cached_property):
+            inside = (each.func,)
+        elif _looked_into(each):
+            inside = (x for name, x in _attributes(each) if each is value or name in names)
         for new in inside:
             if not isinstance(new, _PLAIN) and id(new) not in seen:
                 seen.add(id(new))
@@ -170,18 +207,29 @@ def current_key(value: Any) -> Any:
     if isinstance(value, dict):
         return kind, tuple((current_key(k), current_key(x)) for k, x in value.items())
     own_equality = any("__eq__" in vars(base) for base in kind.__mro__ if base is not object)
-    return exact(value) if own_equality and hashable(value) else _snapshot(value)
+    return exact(value) if own_equality and hashable(value) else _snapshot(value, frozenset())
 
 
 def _foreign(module: str) -> bool:
     return module.split(".")[0] in _FOREIGN
 
 
+def _loaded(code: CodeType) -> Iterator[str]:
+    """The names of globals and attributes."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _loaded(constant)
+
+
 def _names(code: CodeType) -> Iterator[str]:
+    """These, and texts that may be such names: getattr(x, "name")."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)
+        elif isinstance(constant, str) and constant.isidentifier():
+            yield constant
 
 
 def _globals(code: CodeType) -> Iterator[str]:
@@ -224,28 +272,47 @@ class _Itself:
         return id(self.value)
 
 
-def _snapshot(value: Any, around: tuple[int, ...] = (), owned: bool = False) -> Any:
+def _snapshot(
+    value: Any, names: frozenset[str], around: tuple[int, ...] = (), seen: dict[int, None] | None = None
+) -> Any:
     """What a value is and holds, hashable; equal as long as it means the same to a kernel (1, 1.0 and True do not).
-    An object that another one owns counts as itself: who knows what hangs on it."""
+    An object counts for what it holds once, in the objects that own it (`seen`) by `names` alone."""
     kind = type(value)
     if isinstance(value, _PLAIN):
         return exact(value)
     if id(value) in around:
         return _Itself(value)
     around = (*around, id(value))
+
+    def of(x: Any) -> Any:
+        return _snapshot(x, names, around, seen)
+
     if isinstance(value, list | tuple | deque):
-        return kind, tuple(_snapshot(x, around, owned) for x in value)
+        return kind, tuple(map(of, value))
     if isinstance(value, dict):
-        return kind, tuple((_snapshot(k, around, owned), _snapshot(x, around, owned)) for k, x in value.items())
+        return kind, tuple((of(k), of(x)) for k, x in value.items())
     if isinstance(value, set | frozenset):
-        return kind, frozenset(_snapshot(x, around, owned) for x in value)
+        return kind, frozenset(map(of, value))
     if isinstance(value, bytearray):
         return kind, bytes(value)
     if isinstance(value, np.ndarray):
         return kind, value.dtype, value.shape, value.tobytes()
-    if isinstance(value, (type, ModuleType, FunctionType)) or owned or _foreign(kind.__module__):
+    if isinstance(value, partial):
+        return kind, of(value.func), of(value.args), of(value.keywords)
+    if isinstance(value, MethodType):
+        return kind, of(value.__func__), of(value.__self__)
+    if not _looked_into(value) or (seen is not None and id(value) in seen):
         return _Itself(value)
-    return _Itself(value), tuple((name, _snapshot(x, around, True)) for name, x in _attributes(value))
+    owned = seen is not None
+    seen = {} if seen is None else seen
+    seen[id(value)] = None
+    attributes = [(name, x) for name, x in _attributes(value) if not owned or name in names]
+    return _Itself(value), tuple((name, _snapshot(x, names, around, seen)) for name, x in attributes)
+
+
+def _looked_into(value: Any) -> bool:
+    """Whether it is an object of a user's class."""
+    return not isinstance(value, (type, ModuleType, FunctionType)) and not _foreign(type(value).__module__)
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:

@@ -241,7 +241,11 @@ class CompiledKernel:
         return None if named or (made and len(args) != len(names)) else args
 
     def complete(self, *args: Any) -> list[Any]:
-        """All arguments of the launch, in its order, for those of a call: with defaults, and with results made anew."""
+        """All arguments of the launch, in its order: with defaults, and with results made anew.
+
+        Args:
+            args: as of a call.
+        """
         given, named = self._present(args, {})
         every = self._every(given, named)
         if every is not None:

@@ -18,12 +18,12 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, overload
 
 from minitile.driver.call_facts import CallFacts, stride_names
-from minitile.driver.capture import Captures, captures, exact, hashable
+from minitile.driver.capture import Captures, captures, changeable, exact, hashable
 from minitile.driver.compiled import Case, CompiledKernel, Constants
 from minitile.driver.described import described_case
 from minitile.driver.dispatch import Dispatcher, Executable, caller_location, for_users, raise_for_caller, shorten
@@ -162,7 +162,9 @@ class Kernel:
         self.__wrapped__ = function
         self._parameters = {p.name: p for p in signature.parameters}
         self._names = [p.name for p in signature.parameters if p.kind != "self" and not p.made]
-        self._owners = {p.name: p.default for p in signature.parameters if p.kind == "self"}
+        held = {p.name: p.default for p in signature.parameters if p.kind in ("self", "constant") and not p.required}
+        self._owners = {name: value for name, value in held.items() if changeable(value)}
+        self._held: dict[Any, _Held] = {}  # by compile-time parameters that are passed, and can change in place
         self.method_of: tuple[Kernel, Any] | None = None  # the class's kernel, and the object
         self._methods: dict[int, Kernel] = {}  # of objects, by their id: each keeps its own
         self._variants: dict[tuple[str, ...], Kernel] = {}  # by the optional tensors that are None
@@ -356,10 +358,32 @@ class Kernel:
 
     def _calls_of(self, constants: Constants, dtypes: Dtypes) -> _Calls:
         key = _key(constants), dtypes
-        calls = self._table.get(key)
+        held = self._held_in(constants)
+        table = self._table if held is None else held.table
+        calls = table.get(key)
         if calls is None:
-            calls = self._table[key] = _Calls(self, constants, dtypes)
+            calls = table[key] = _Calls(self, constants, dtypes)
         return calls
+
+    def _held_in(self, constants: Constants) -> _Held | None:
+        """What there is of compile-time parameters that can change in place, as they are now; None where none can."""
+        changing = {n: value for n, value in constants if changeable(value) and self._owners.get(n) is not value}
+        if not changing:
+            return None
+        key = _key(tuple(changing.items()))
+        found = self._held.get(key)
+        if found is None:
+            if len(self._held) >= _METHODS:
+                self._held.pop(next(iter(self._held)))
+            found = self._held[key] = _Held()
+        if found.captured is None or not found.captured.current():
+            found.turn_to(captures(self.function, {**self._owners, **changing}))
+        return found
+
+    def _captured_with(self, constants: Constants) -> Captures:
+        """What the kernel captures, with what is in such compile-time parameters."""
+        held = self._held_in(constants)
+        return self._captures if held is None or held.captured is None else held.captured
 
     def _dispatcher(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Dispatcher, list[Any]]:
         """The dispatcher of a call, and all of its run-time arguments in order; results not passed are made."""
@@ -420,12 +444,7 @@ class Kernel:
 
     def _table_of(self, captured: Captures) -> dict[Any, _Calls]:
         """What calls go to with captured values; for those that a kernel had long ago there is nothing any more."""
-        key = captured.key()
-        found = self._tables.setdefault(key, {})
-        self._tables.move_to_end(key)
-        if len(self._tables) > MOST_CAPTURED:
-            self._tables.popitem(last=False)
-        return found
+        return _latest(self._tables, captured.key())
 
     def _results(self, constants: Constants, dtypes: Mapping[str, DType]) -> CallResults:
         """What calls make and return: the tensors of `out_idx`, and what a trace of the function finds."""
@@ -569,13 +588,36 @@ class Kernel:
 Kernel.__call__._torchdynamo_inline = traced_call  # type: ignore[attr-defined]
 
 
+@dataclass
+class _Held:
+    """Compile-time parameters that can change in place. `captured`: what is read through them, and by the kernel.
+    `table`: what calls go to as they are; `tables`: the same by what they were, the last ones."""
+
+    captured: Captures | None = None
+    table: dict[Any, _Calls] = field(default_factory=dict)
+    tables: OrderedDict[Any, dict[Any, _Calls]] = field(default_factory=OrderedDict)
+
+    def turn_to(self, captured: Captures) -> None:
+        self.captured, self.table = captured, _latest(self.tables, captured.key())
+
+
+def _latest(tables: OrderedDict[Any, dict[Any, _Calls]], key: Any) -> dict[Any, _Calls]:
+    """The table of a key, new if need be, which comes last; the first of too many goes."""
+    found = tables.setdefault(key, {})
+    tables.move_to_end(key)
+    if len(tables) > MOST_CAPTURED:
+        tables.popitem(last=False)
+    return found
+
+
 class _Calls:
     """What a kernel's calls with the same compile-time parameters and dtypes go to. args: their run-time arguments,
     with those that the call makes; `passed` without these. call: the function of those that are passed."""
 
     def __init__(self, kernel: Kernel, constants: Constants, dtypes: Dtypes) -> None:
         self.kernel, self.constants, self.dtypes = kernel, constants, dict(dtypes)
-        self.captured = kernel._captures, kernel._captures.key()
+        captured = kernel._captured_with(constants)
+        self.captured = captured, captured.key()
         self.results = kernel._results(constants, self.dtypes)
         self.args = kernel._signature_args(constants, self.dtypes, made=self.results.made)
         self.passed = [a for a in self.args if a.name not in self.results.names]
@@ -586,7 +628,7 @@ class _Calls:
     def _as_captured(self) -> bool:
         """Whether what the kernel captures is as it was when these calls were first made."""
         then, key = self.captured
-        now = self.kernel._captures
+        now = self.kernel._captured_with(self.constants)
         return then.current() or (now.current() and now.key() == key)
 
     def complete(self, runtime: Sequence[Any], results: Mapping[str, Any]) -> list[Any]:

@@ -14,6 +14,7 @@ others are what `args` has for that element, by the rules of broadcasting:
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
@@ -90,7 +91,28 @@ def read_epilogue(
         numbers.append(None)
     if len(tensors) > MOST:
         raise refused(f"args has {len(tensors)} tensors, an epilogue takes at most {MOST}")
-    return Epilogue(same(function), tuple(extras), tuple(numbers)), tuple(tensors)
+    function = same(function)
+    _check_count(function, len(args))
+    return Epilogue(function, tuple(extras), tuple(numbers)), tuple(tensors)
+
+
+def _check_count(function: Callable[..., Any], count: int) -> None:
+    """Raises LaunchArgumentError for a function that does not take the sum and as many elements."""
+    key = id(function), count
+    if _counted.get(key) is function:
+        return
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of a callable that does not say
+        return
+    try:
+        signature.bind(*range(1 + count))
+    except TypeError as error:
+        elements = f"the sum and an element of each of {count} args" if count else "the sum alone; args are none"
+        raise refused(f"epilogue{signature} is called with {elements}: {error}") from None
+    if len(_counted) >= MOST_FUNCTIONS:
+        _counted.clear()
+    _counted[key] = function
 
 
 def _read(arg: Any, position: int, like: ArrayInfo, shape: tuple[int, int]) -> tuple[Any, Extra]:
@@ -113,6 +135,7 @@ def _read(arg: Any, position: int, like: ArrayInfo, shape: tuple[int, int]) -> t
 
 
 _known: dict[tuple[Any, ...], Callable[..., Any]] = {}
+_counted: dict[tuple[int, int], Callable[..., Any]] = {}  # those that take as many arguments, by their ids
 
 
 def same(function: Callable[..., Any]) -> Callable[..., Any]:

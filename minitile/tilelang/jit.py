@@ -10,7 +10,7 @@ from functools import cached_property
 from types import FunctionType
 from typing import Any
 
-from minitile.driver.capture import captures, current_key
+from minitile.driver.capture import Captures, captures, changeable, current_key
 from minitile.driver.dispatch import caller_location, for_users
 from minitile.ir.diagnostics import LanguageError, LaunchArgumentError
 from minitile.runtime.errors import LaunchError
@@ -41,6 +41,7 @@ class JIT:
         self.__module__ = function.__module__
         self.__wrapped__ = function
         self._kept: dict[Any, JITKernel] = {}
+        self._held: dict[Any, Captures] = {}  # by arguments: what is read of those that can change in place
         self._captures = captures(function)
         MODE.define(function)
 
@@ -125,7 +126,14 @@ class JIT:
         if not self._captures.current():
             self._captures = captures(self.function)
             self._kept.clear()
-        return kind, tuple((n, current_key(v)) for n, v in arguments.items())
+            self._held.clear()
+        key = kind, tuple((n, current_key(v)) for n, v in arguments.items())
+        held = {n: v for n, v in arguments.items() if changeable(v)}  # objects and functions, as they are now
+        if not held:
+            return key
+        if key not in self._held or not self._held[key].current():
+            self._held[key] = captures(self.function, held)
+        return *key, self._held[key].key()
 
 
 class _Method:

@@ -221,3 +221,21 @@ def test_the_last_dimension_is_known():
 
     with pytest.raises(LanguageError, match="the last dimension of Q, of i4, is 'K'"):
         mt.kernel(kernel).trace()
+
+
+def test_an_array_of_single_elements():
+    """An array of a byte for each element has twice the bytes; the error says what is wanted."""
+
+    @mt.kernel
+    def kernel(X: T.Tensor((2, 64), T.int4), Y: T.Tensor((2, 64), T.int8)):
+        with T.Kernel(1, threads=64):
+            for i, j in T.Parallel(2, 64):
+                Y[i, j] = X[i, j]
+
+    y = np.zeros((2, 64), np.int8)
+    with pytest.raises(mt.MinitileError, match=r"X\.shape\[1\] is 64, the kernel takes 32") as caught:
+        kernel(y, y.copy())
+    assert "two in a byte" in caught.value.hint
+    with pytest.raises(mt.MinitileError) as caught:
+        kernel(y[:, :32].copy(), y[:, :63].copy())
+    assert not caught.value.hint

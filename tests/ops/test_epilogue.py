@@ -134,7 +134,28 @@ def test_what_is_refused():
         assert caught.value.loc.file == __file__
 
 
-def test_a_function_with_other_parameters_is_an_error_of_the_caller():
+@pytest.mark.parametrize(
+    ("function", "args", "words"),
+    [
+        (lambda x, y: x, (), r"epilogue\(x, y\) is called with the sum alone.*'y'"),
+        (lambda x: x, (2.0,), r"epilogue\(x\) is called with the sum and an element of each of 1 args"),
+        (lambda x, *, y: x, (), "'y'"),
+    ],
+)
+def test_a_function_with_other_parameters_is_an_error_of_the_caller(function, args, words):
     a, b = operands(8, 16, 24)
-    with pytest.raises(mt.MinitileError):
-        matmul(a, b, epilogue=lambda x, y: x, args=())
+    for _ in range(2):
+        with pytest.raises(mt.MinitileError, match=words) as caught:
+            matmul(a, b, epilogue=function, args=args)
+        assert caught.value.loc is not None
+        assert caught.value.loc.file == __file__
+
+
+def test_equal_numbers_of_other_meaning_are_other_functions():
+    """1 and 1.0, 0.0 and -0.0 are equal in Python, also in a tuple."""
+    made = [same(lambda x, pair=pair: x / pair[0]) for pair in ((0.0, 1), (-0.0, 1), (0.0, 1.0), (0.0, True))]
+    assert len({id(f) for f in made}) == 4
+    a, b = (np.ones((8, 8), bf16) for _ in range(2))
+    for zero in (0.0, -0.0):
+        c = matmul(a, b, epilogue=lambda x, zero=zero: x / zero)
+        assert (c.astype(np.float32) == (np.inf if np.copysign(1, zero) > 0 else -np.inf)).all()

@@ -4,7 +4,9 @@ What is known at trace time stays Python; what is not becomes `for` and `while` 
 
 * a loop carries every name that its body assigns and that is a scalar before it, with the dtype it has on entry;
 * other names assigned inside have no value afterwards (`Poison` says why when they are used);
-* a `for` that is left by `break` is traced as a `while`.
+* a `for` that is left by `break` is traced as a `while`;
+* a `while` whose condition is known runs at trace time for as long as it is: where then the condition or a `break`
+  depends on the run, the rest is a `while` behind these rounds.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from minitile.ir.builder import constant_of
@@ -85,8 +88,9 @@ class Interpreter(Branches):
                     return self.perform(node, loops.range_loop, *self.items(args))
         return self.eval(node)
 
-    def unrolled(self, node: ast.For | ast.While, items: Iterable[Any]) -> None:
-        """A loop that Python runs, at trace time."""
+    def unrolled(self, node: ast.For | ast.While, items: Iterable[Any]) -> Any:
+        """A loop that Python runs, at trace time. Where a `while` in the launch comes to a `break` under a run-time
+        condition, that is what it gives: whether the loop has been left; else False."""
         outer_broke = self.locals[BROKE]
         outer_returned = self.locals[RETURNED]
         self.locals[BROKE] = False
@@ -99,7 +103,11 @@ class Interpreter(Branches):
                 self.bind_target(node.target, item)
             self.block(node.body)
             broke, returned = self.locals[BROKE], self.locals[RETURNED]
-            if isinstance(broke, Expr) or (isinstance(returned, Expr) and returned is not outer_returned):
+            left = isinstance(returned, Expr) and returned is not outer_returned
+            if isinstance(broke, Expr) and isinstance(node, ast.While) and not left and self.trace.launch is not None:
+                self.locals.update({SKIP: False, BROKE: outer_broke})
+                return broke
+            if isinstance(broke, Expr) or left:
                 raise self.fail(
                     node,
                     f"`{'break' if isinstance(broke, Expr) else 'return'}` under a run-time condition in a loop that "
@@ -113,6 +121,7 @@ class Interpreter(Branches):
             self.block(node.orelse)
         if self.locals[BROKE] is True or not node.orelse:
             self.locals[BROKE] = outer_broke
+        return False
 
     def count_round(self, node: ast.AST) -> None:
         wrong = self.trace.count_round()
@@ -121,28 +130,42 @@ class Interpreter(Branches):
 
     def while_(self, node: ast.While) -> None:
         forever = isinstance(node.test, ast.Constant) and node.test.value and "break" in jumps(node.body)
+        broke: Any = False
         if not (forever and self.trace.launch is not None):
             with self.trace.b.inside(Block()):
                 test = self.eval(node.test)
             if not isinstance(test, Expr) or constant_of(test.value) is not None:
-                self.unrolled(node, self.while_true(node))
-                return
+                before, unknown = dict(self.locals), list[ast.expr]()
+                broke = self.unrolled(node, self.while_true(node, unknown))
+                if not unknown and broke is False:
+                    return
+                # Buffers that a round makes are its own: so are those of the rounds that follow.
+                for name in assigned_names(node.body):
+                    if name not in before and not is_scalar(self.locals.get(name)):
+                        self.locals.pop(name, None)
+        self.check_while(node)
+        body = partial(self.block, node.body)
+        self.staged_while(node, assigned_names(node.body), lambda: self.eval(node.test), body, broke=broke)
+
+    def check_while(self, node: ast.While) -> None:
+        """Raises LanguageError for what a `while` on run-time values cannot have."""
         self.refuse_jumps(node, "a `while` on run-time values", ("return",))
         if assigned_names([node.test]):
             raise self.fail(node.test, "`:=` in the condition of a `while` on run-time values", "assign in the body")
-        self.staged_while(node, assigned_names(node.body), lambda: self.eval(node.test), lambda: self.block(node.body))
 
-    def while_true(self, node: ast.While) -> Iterable[None]:
-        """One item for each time that the compile-time condition holds."""
+    def while_true(self, node: ast.While, unknown: list[ast.expr]) -> Iterable[None]:
+        """One item for each time that the compile-time condition holds; `unknown` gets one that is for run time."""
         while True:
-            test = self.eval(node.test)
+            with self.trace.b.inside(Block()) as aside:
+                test = self.eval(node.test)
             known = constant_of(test.value) if isinstance(test, Expr) else test
             if isinstance(test, Expr) and known is None:
-                raise self.fail(
-                    node.test,
-                    "the condition of a compile-time `while` became a run-time value",
-                    "use T.serial or T.alloc_var",
-                )
+                if self.trace.launch is None:
+                    raise self.fail(node.test, "a `while` on run-time values outside T.Kernel", AT_RUN_TIME)
+                self.check_while(node)
+                unknown.append(node.test)
+                return
+            self.trace.b.block.ops += aside.ops
             if not self.perform(node.test, builtins.bool, known):
                 return
             yield None
@@ -331,8 +354,10 @@ class Interpreter(Branches):
         test: Callable[[], Any],
         body: Callable[[], None],
         local: tuple[str, ...] = (),
+        broke: Any = False,
     ) -> None:
-        """`while test(): body()`, with `names` assigned inside; BROKE is carried when there is a `break`."""
+        """`while test(): body()`, with `names` assigned inside; BROKE is carried when there is a `break`. `broke`:
+        whether the loop has been left already."""
         if self.trace.parallel:
             jump = break_in(node.body) if isinstance(node, ast.For) else None
             raise self.fail(jump or node, f"`{'break' if jump else 'while'}` inside T.Parallel", OWN_INDEX)
@@ -343,7 +368,7 @@ class Interpreter(Branches):
         before = {n: self.locals.get(n, UNSET) for n in (*names, *local)}
         init = self.carried(names)
         if breaks:
-            self.locals[BROKE] = False
+            self.locals[BROKE] = broke
             init |= self.carried([BROKE])
         place = node.test if isinstance(node, ast.While) else node.iter
         self.at(place)

@@ -360,6 +360,8 @@ class _Rewriting:
         issued: list[list[Value]] = [[] for _ in groups]
         following: dict[Access, Value] = {}
         fresh = set(self.ahead)  # what may still be on its way into registers
+        roots = [value for registers in loop.fragments.values() for value, _ in registers if value not in loop.loads]
+        self.compute(b, [carried, *roots], {})  # what the loop itself makes of the accumulator, or multiplies
 
         def fetch(access: Access) -> None:
             if access in self.ahead:

@@ -235,6 +235,50 @@ def test_known_numbers_of_iterations(name, stages, rounds):
         assert np.array_equal(c, want(a, b, c))
 
 
+@mt.kernel
+def fading(
+    A: T.Tensor((64, "K"), T.float16),
+    B: T.Tensor((64, "K"), T.float16),
+    C: T.Tensor((64, 64), T.float32),
+    computed=False,
+):
+    with T.Kernel(1, threads=256):
+        A_shared = T.alloc_shared((64, 64), A.dtype)
+        B_shared = T.alloc_shared((64, 64), A.dtype)
+        a = T.alloc_fragment((64, 64), A.dtype)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(A.shape[1] // 64, num_stages=2):
+            T.copy(B[0, k * 64], B_shared)
+            for i, j in T.Parallel(64, 64):
+                C_local[i, j] *= 0.5
+            if computed:
+                for i, j in T.Parallel(64, 64):
+                    a[i, j] = T.cast((i + j + k) % 4, A.dtype)
+                T.gemm(a, B_shared, C_local, transpose_B=True)
+            else:
+                T.copy(A[0, k * 64], A_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        T.copy(C_local, C)
+
+
+@pytest.mark.parametrize("computed", [False, True])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_what_the_loop_computes_itself(name, computed):
+    """The accumulator that is scaled in front of the product, and a factor of k: they stand in front of their uses."""
+    rng = np.random.default_rng(7)
+    a, b = (rng.integers(-3, 4, (64, 256)).astype(np.float16) for _ in range(2))
+    c = poisoned((64, 64), np.float32)
+    kernel = fading.compile(a, b, c, target="gfx950", passes=dict(SCHEDULES[name]), computed=computed)
+    kernel.simulate(a, b, c, schedule="random", seed=2)
+    exact, (i, j) = np.zeros((64, 64)), np.indices((64, 64))
+    for k in range(4):
+        x = (i + j + k) % 4 if computed else a[:, k * 64 : k * 64 + 64].astype(np.float64)
+        exact = exact * 0.5 + x @ b[:, k * 64 : k * 64 + 64].astype(np.float64).T
+    assert "s_setprio" in kernel.text
+    assert np.array_equal(c, exact.astype(np.float32))
+
+
 # Synchronisation ------------------------------------------------------------------------------------------------------
 
 NEEDLESS = [

@@ -55,6 +55,7 @@ QUANTISED_ROWS = (16, 64, 256, 32, 128)
 ROTATED = 256 << 20  # bytes
 LARGE = 1 << 30  # bytes that the copy reads and writes
 ROUNDS = 15
+PROCESSES = 32  # at most, that compile
 COLUMNS = 512  # of a result, checked against float64
 MEMORY = 64 << 20  # bytes of weights from which on the bar of memory is the higher one
 
@@ -296,7 +297,7 @@ def pool() -> Any:
     import os
     from concurrent.futures import ProcessPoolExecutor
 
-    return ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn"))
+    return ProcessPoolExecutor(min(PROCESSES, len(os.sched_getaffinity(0))), multiprocessing.get_context("spawn"))
 
 
 def measure_random(name: str) -> Found:

@@ -12,6 +12,7 @@ import bars
 import fit_matmul
 import serving
 import serving_plans
+from serving_operations import Packed
 
 import minitile.language as T
 from minitile.ops.machine import H200
@@ -88,6 +89,15 @@ def test_weights_of_4_and_8_bits_have_bars():
 @pytest.mark.parametrize(("m", "n", "k"), [(16, 4096, 4096), (1, 4099, 4097)])
 def test_operations_compile_ahead(operation, m, n, k):
     assert serving.compile_one(operation, m, n, k, H200) == ""
+
+
+@pytest.mark.parametrize("rows", [8, 16])
+@pytest.mark.parametrize("weights", [Packed(group=64, zeros=True), Packed("int8"), Packed("e4m3", 64)], ids=str)
+def test_registers_do_for_as_many_blocks_as_plans_want(weights, rows):
+    """ptxas refuses those that would serialise products."""
+    plan = weights.plan(rows, 6144, 4096, H200)
+    assert plan.together > 1
+    assert weights.compile(rows, 6144, 4096, plan) == ""
 
 
 @pytest.mark.parametrize("operation", ["w4a16", "fp8"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 PARTS = (1, 2, 4, 8)  # blocks of a cluster along K
+TOGETHER = {(8, 1): 6, (8, 2): 4, (16, 1): 3, (16, 2): 2}  # by rows and groups of a step: what registers do for
 LEAST = 4  # steps of K that a block has
 GAP, ENDS, MEETING = 110, 4400, 1000  # cycles: between steps, of a tile's begin and end, of a cluster
 FROM_L2, ARRIVING = 38.0, 56.0  # bytes a cycle for each multiprocessor
@@ -95,7 +96,7 @@ def choose_quantised(m: int, n: int, k: int, group: int, processors: int, wgmma:
     tiles = -(-n // wide) * -(-m // rows)
     blocks = 3 if wide == 64 else 2 if rows <= 32 else 1
     parts = parts_for(tiles, -(-k // deep), processors, blocks, 8) if wgmma else 1
-    together = {8: 6, 16: 3}.get(rows, 0) if wgmma and sums and deep == 128 else 0
+    together = TOGETHER.get((rows, deep // group), 0) if wgmma and sums else 0
     return QuantisedPlan(rows, wide, deep, stages, wide * 2, parts, sums, together=together)
 
 

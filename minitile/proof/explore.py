@@ -126,6 +126,19 @@ class Explorer:
         self.modulus = self.machine.modulus
         self.lowest = CONSTANTS + NEAR + self.modulus  # counters stay at this or above when they are shifted
         self.starts = self._starts()
+        # Where counters are set before their loops, and where each register is written.
+        self.sets = {
+            loop.counter: sum(
+                1 << each.pc
+                for each in program.code
+                if loop.counter in each.writes and not loop.head <= each.pc <= loop.back
+            )
+            for loop in program.loops
+        }
+        self.writers: dict[str, int] = {}
+        for each in program.code:
+            for name in each.writes:
+                self.writers[name] = self.writers.get(name, 0) | 1 << each.pc
 
     def _starts(self) -> dict[str, list[str]]:
         """What each counter is set to before its loop."""
@@ -261,25 +274,42 @@ class Explorer:
                 return True
         return False
 
-    @staticmethod
-    def _may_reach(warp: Warp, loop: Any, around: tuple[Any, ...], instance: tuple[Any, ...]) -> bool:
+    def _may_reach(self, warp: Warp, loop: Any, around: tuple[Any, ...], instance: tuple[Any, ...]) -> bool:
         """Whether a warp may yet enter a loop in an instance: with such values of the counters around it. They only
         grow; a warp that is in the loop or behind it must go around an outer loop first."""
         for outer, then in zip(around, instance, strict=True):
             now = warp.registers.get(outer.counter)
-            if not outer.head <= warp.pc <= outer.back:
+            if warp.pc < outer.head and self.sets[outer.counter] & self.program.ahead[warp.pc]:
+                return any(self._may_start_before(warp, outer, arg, then) for arg in self.starts[outer.counter])
+            if warp.pc > outer.back:
                 return True
             if isinstance(now, Counter) and isinstance(then, Counter) and now.base == then.base:
                 now, then = now.value, then.value
             if not isinstance(now, int) or not isinstance(then, int):
                 return True
             if now != then:
-                return now < then
+                return now < then and (then - now) % outer.step == 0
         return bool(warp.pc < loop.head)
 
+    def _may_start_before(self, warp: Warp, outer: Any, arg: str, then: Any) -> bool:
+        """Whether an outermost loop that is set to `arg` may come to a value."""
+        start = self._start(warp, arg)
+        if start is None or not isinstance(then, Counter) or then.base[1]:
+            return True
+        if (start.terms, self.machine.generation[outer.head]) != (then.base[0], then.base[2]):
+            return True
+        return start.const <= then.value and (then.value - start.const) % outer.step == 0
+
     def _start_terms(self, warp: Warp, arg: str) -> Any:
-        value: Value = self.machine.value(warp, arg) if arg else None
-        return affine(value, 32).terms if isinstance(value, (int, Affine)) else None
+        start = self._start(warp, arg)
+        return None if start is None else start.terms
+
+    def _start(self, warp: Warp, arg: str) -> Affine | None:
+        """What a counter will be set to by `arg`; None: that is not known now."""
+        if not arg or self.writers.get(arg, 0) & self.program.ahead[warp.pc]:
+            return None
+        value: Value = self.machine.value(warp, arg)
+        return affine(value, 32) if isinstance(value, (int, Affine)) else None
 
     def _drop_instances(self, state: State) -> None:
         """Forgets what oracles have answered for instances of loops that no warp can come to any more."""

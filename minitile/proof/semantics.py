@@ -72,8 +72,11 @@ class Machine(Registers):
         self.open = [self._open(each) for each in program.code]
         self.touches = [self._bits({*each.reads, *each.writes}) for each in program.code]
         self.plain = [self._plain(each) for each in program.code]
-        self.computes = [  # whether nothing but arithmetic lies between an open branch and its end
-            all(self.plain[i] or program.code[i].base == "bra" for i in range(pc + 1, end))
+        self.computes = [  # whether nothing that matters lies between an open branch and its end
+            all(
+                program.code[i].base == "bra" or (self.plain[i] and program.live[end].isdisjoint(program.code[i].writes))
+                for i in range(pc + 1, end)
+            )
             for pc, end in enumerate(self.open)
         ]
 

@@ -134,7 +134,7 @@ def _replayed(text: str, launch: Launch, fault: Fault) -> tuple[tuple[Step, ...]
             question = run()
             if question is None:
                 break
-            divisor = explorer.machine.divisor(question.key[1]) if question.kind == "bound" else 1
+            divisor = explorer.machine.divisor(*question.key) if question.kind == "bound" else 1
             asked.append(Asked(question, yes, divisor))
             steps.append(Step(-1, 0, str(asked[-1])))
             state = explorer.answered(state, question, yes)

@@ -15,11 +15,10 @@ from math import lcm
 from typing import Any, TypeAlias
 
 from minitile.proof.barriers import Lap
-from minitile.proof.registers import CONSTANTS
 from minitile.proof.semantics import Fork, Machine, Question, Residue
 from minitile.proof.state import State, Warp, bits
 from minitile.proof.text import Fault, Launch, Program, Refused, parse
-from minitile.proof.values import NEAR, TOP, Affine, Counter, Value, affine, join, lanes_of
+from minitile.proof.values import TOP, Affine, Counter, Value, affine, join, lanes_of
 
 MOST_STATES = 5000
 MOST_STEPS = 400_000  # between two questions
@@ -123,8 +122,6 @@ class Explorer:
         self.machine = Machine(program, launch, residues, together)
         self.most_states, self.steps = most_states, 0
         self.seconds, self.until = seconds, time.thread_time() + seconds
-        self.modulus = self.machine.modulus
-        self.lowest = CONSTANTS + NEAR + self.modulus  # counters stay at this or above when they are shifted
         self.starts = self._starts()
         # Where counters are set before their loops, and where each register is written.
         self.sets = {
@@ -335,7 +332,9 @@ class Explorer:
         values = [
             v.value for w in state.warps for v in w.registers.values() if isinstance(v, Counter) and v.base == base
         ]
-        by = (min(values) - self.lowest) // self.modulus * self.modulus
+        modulus = self.machine.modulus_of(base)
+        lowest = self.machine.constants(base) + self.machine.near(base) + modulus  # counters stay at this or above
+        by = (min(values) - lowest) // modulus * modulus
         if by <= 0 or any(self._may_start(warp, base) for warp in state.warps):
             return
         self.shifted(state, base, by)
@@ -361,7 +360,7 @@ class Explorer:
         for at, difference in list(old):
             low, high = old[(at, difference)]
             if at == base:
-                low, high = _lowered(low, high, by, self.machine.divisor(difference))
+                low, high = _lowered(low, high, by, self.machine.divisor(at, difference), self.machine.constants(at))
             state.oracle[(at[0], tuple(map(moved, at[1])), at[2]), difference] = low, high
 
     def _rename(self, state: State) -> None:
@@ -474,10 +473,10 @@ def _answers(trail: Trail) -> tuple[bool, ...]:
     return tuple(reversed(out))
 
 
-def _lowered(low: int, high: int | None, by: int, scale: int) -> tuple[int, int | None]:
+def _lowered(low: int, high: int | None, by: int, scale: int, constants: int) -> tuple[int, int | None]:
     """Answers for a bound that is lowered by `by`, a multiple of what they are divided by. Up to `last` lie questions
     of constants only: their answers stay."""
-    last, by = (CONSTANTS - 1) // scale, by // scale
+    last, by = (constants - 1) // scale, by // scale
     below = low - by if low - by >= last else min(low, last)
     above = None if high is None else high - by if high - by > last else min(high, last + 1)
     return below, above

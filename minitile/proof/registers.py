@@ -46,7 +46,6 @@ from minitile.proof.values import (
 BASE = 5 * 1024  # where shared memory begins: one address that stands for all with the declared alignment
 FAR = -(1 << 40)  # below all that is asked
 WORTHWHILE = 32  # smaller divisors of parameters are not made use of
-CONSTANTS = SMALL + NEAR  # questions that no counter asks are for values below this
 _INTEGER_OP = re.compile(r"(add|sub|mul\.lo|and|or|xor|shl|shr|min|max|div|rem)\.([sub](?:32|64))")
 
 
@@ -84,6 +83,7 @@ class Registers:
         given = {("param", name): (n, 0) for name, n in launch.divides.items() if n >= WORTHWHILE}
         self.residues = given | {key: each for key, each in residues.items() if key}
         self.modulus = lcm(*(modulus for modulus, _ in residues.values()), 2 if given else 1)
+        self.small = 1 + max((abs(n) for n in _constants(program) if abs(n) < SMALL), default=0)
         self.loops = {each.counter: each for each in program.loops}
         outer = [a for a in program.loops if any(a is not b and a.head <= b.head <= a.back for b in program.loops)]
         self.around = [tuple(a for a in outer if a.head <= pc <= a.back) for pc in range(len(program.code))]
@@ -104,6 +104,19 @@ class Registers:
             )
             for a in program.loops
         }
+
+    def constants(self, base: Any) -> int:
+        """Questions on a base that no counter asks are for values below this; counters from 0 may be compared with
+        constants below `small`."""
+        return NEAR if base[0] else self.small + NEAR
+
+    def near(self, base: Any) -> int:
+        """Counters may be compared with a bound plus at most this; one that is m·q + r has an r of its own."""
+        return NEAR + self.modulus_of(base) - 1
+
+    def modulus_of(self, base: Any) -> int:
+        """What shifts of the counters of a base are multiples of: what is known of their residues."""
+        return 1 if base[0] else self.modulus
 
     # -- operands
 
@@ -234,7 +247,7 @@ class Registers:
         value -= bound.const
         if not difference:
             return int(value < 0)
-        value //= self.divisor(difference)
+        value //= self.divisor(base, difference)
         if any(v is TOP or v is UNIFORM for v in base[1]):
             return UNIFORM
         key = (base, difference)
@@ -246,9 +259,9 @@ class Registers:
         order = (*(v.value if isinstance(v, Counter) else v for v in base[1]), value)
         raise Fork(Question("bound", key, value, order))
 
-    def divisor(self, difference: Any) -> int:
+    def divisor(self, base: Any, difference: Any) -> int:
         """What a difference is known to be a multiple of; questions ask for the quotient. It divides all shifts."""
-        return gcd(self.modulus, *(c for _, c in difference))
+        return gcd(self.modulus_of(base), *(c for _, c in difference))
 
     def later(self, state: State, base: Any, value: int, bound: Affine) -> Value:
         """`above`, which asks only when the answer is used."""
@@ -274,7 +287,7 @@ class Registers:
                 a, b = b, a
             if not isinstance(a, Counter):
                 return compare(name, kind, a % (1 << 32) if isinstance(a, int) else a, b)
-            if a.base[0] or not isinstance(b, int) or not -SMALL < signed(b % (1 << 32), 32) < SMALL:
+            if a.base[0] or not isinstance(b, int) or not -self.small < signed(b % (1 << 32), 32) < self.small:
                 return UNIFORM
             return int((a.value == signed(b % (1 << 32), 32)) == (name == "eq"))
         if name in ("gt", "le"):
@@ -290,10 +303,10 @@ class Registers:
             if not isinstance(one, Counter):
                 continue
             if isinstance(other, int):
-                if one.base[0] or not -SMALL < other < SMALL:
+                if one.base[0] or not -self.small < other < self.small:
                     return UNIFORM
                 return int(other < one.value if swapped else one.value < other)
-            if not isinstance(other, Affine) or abs(other.const) > NEAR:
+            if not isinstance(other, Affine) or abs(other.const) > self.near(one.base):
                 return UNIFORM
             if swapped:  # other < one unless one < other + 1
                 return negate(self.above(state, one.base, one.value, Affine(other.terms, other.const + 1)))
@@ -301,12 +314,14 @@ class Registers:
         if not (launch_wide(a) and launch_wide(b)):
             return unknown(a, b)
         if isinstance(a, Affine) and isinstance(b, int):
-            if abs(b - 1 - a.const) < CONSTANTS:
-                return negate(self.later(state, ((), instance, 0), b - 1, a))
+            base = ((), instance, 0)
+            if FAR < b - 1 - a.const < self.constants(base):
+                return negate(self.later(state, base, b - 1, a))
         elif isinstance(b, Affine):
             start = a if isinstance(a, Affine) else Affine((), a)
-            if abs(start.const - b.const) < CONSTANTS:
-                return self.later(state, (start.terms, instance, 0), start.const, b)
+            base = (start.terms, instance, 0)
+            if FAR < start.const - b.const < self.constants(base):
+                return self.later(state, base, start.const, b)
         x, y = (v % (1 << 32) if isinstance(v, int) else v for v in (a, b))
         return compare("lt", kind, x, y)
 
@@ -379,7 +394,7 @@ class Registers:
     def minimum(self, state: State, warp: Warp, pc: int, a: Value, b: Value) -> Value | None:
         """min of a bound and a small constant, by asking for the bound; None: some other one."""
         bound, limit = (a, b) if isinstance(a, Affine) else (b, a)
-        if not isinstance(limit, int) or not 0 < limit <= SMALL or not not_negative(bound):
+        if not isinstance(limit, int) or not 0 < limit <= self.small or not not_negative(bound):
             return None
         for n in range(limit):
             if not self.above(state, ((), self.instance(warp, pc), 0), n, bound):
@@ -409,6 +424,14 @@ class Registers:
         return by_lane(lambda v: v % (1 << 32) if isinstance(v, int) else unknown(v), value)
 
 
+def _constants(program: Program) -> list[int]:
+    """Constants that comparisons and minima of the text name."""
+    compared = [each for each in program.code if each.base in ("setp", "min")]
+    names = {arg for each in compared for arg in each.args[1:]}
+    moved = [each.args[1] for each in program.code if each.base == "mov" and each.args[0] in names]
+    return [int(arg, 0) for arg in (*names, *moved) if INTEGER.fullmatch(arg)]
+
+
 def _of_lanes(name: str, kind: str, a: Value, b: Value) -> Value:
     return unknown(a, b) if isinstance(a, Counter) or isinstance(b, Counter) else compare(name, kind, a, b)
 
@@ -427,4 +450,4 @@ def _extended(value: Value) -> Value:
     return value if isinstance(value, Affine) else unknown(value)
 
 
-__all__ = ["BASE", "CONSTANTS", "FAR", "Fork", "Question", "Registers", "Residue"]
+__all__ = ["BASE", "FAR", "Fork", "Question", "Registers", "Residue"]

@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-SMALL: Final = 8  # counters may be compared with constants below this
+SMALL: Final = 8  # counters may be compared with constants below this, at most
 DEEP: Final = 8  # symbols are not nested deeper than this
 NEAR: Final = 4  # and with a bound plus at most this
 
@@ -227,8 +227,10 @@ def residue_asked(a: Value) -> tuple[Hashable, int] | None:
         found = residue_asked(x) or residue_asked(y)
         if found:
             return found
-        divisor = y + 1 if name == "and" else 1 << y if name == "shr" and y < 3 else y
-        if name in ("div", "rem", "and", "shr") and isinstance(y, int) and 2 <= divisor <= 8 and isinstance(x, Affine):
+        divisor = 0
+        if isinstance(y, int):
+            divisor = y + 1 if name == "and" else 1 << min(y, 8) if name == "shr" else y
+        if name in ("div", "rem", "and", "shr") and 2 <= divisor <= 8 and isinstance(x, Affine):
             for root, c in x.terms:
                 if c % divisor:
                     return root, divisor

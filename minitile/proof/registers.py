@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd, lcm
 from typing import Any
 
@@ -46,7 +47,30 @@ from minitile.proof.values import (
 BASE = 5 * 1024  # where shared memory begins: one address that stands for all with the declared alignment
 FAR = -(1 << 40)  # below all that is asked
 WORTHWHILE = 32  # smaller divisors of parameters are not made use of
-_INTEGER_OP = re.compile(r"(add|sub|mul\.lo|and|or|xor|shl|shr|min|max|div|rem)\.([sub](?:32|64))")
+_FORMS = {
+    name: re.compile(form)
+    for name, form in {
+        "mov": r"mov\.[busf](32|64)",
+        "cvt": r"cvta\..*|cvt\.s64\.s32|cvt\.u64\.u32|cvt\.s32\.s64|cvt\.u32\.u64",
+        "param": r"ld\.param\.[sub](32|64)",
+        "integer": r"(add|sub|mul\.lo|and|or|xor|shl|shr|min|max|div|rem)\.([sub](?:32|64))",
+        "mad": r"mad\.lo\.([su]32)",
+        "wide": r"mul\.wide\.([su])32",
+        "logic": r"(and|or|xor|not)\.pred",
+        "setp": r"setp\.(lt|le|gt|ge|eq|ne|lo|ls|hi|hs)\.([sub](?:32|64))",
+        "selp": r"selp\.[subf](32|64)",
+        "shfl": r"shfl\.sync\.idx\.b32",
+    }.items()
+}
+
+
+@lru_cache(maxsize=4096)
+def _form(op: str) -> tuple[str, ...]:
+    """The form of an operation that is known, and what its text says of it; of others ("",)."""
+    for name, form in _FORMS.items():
+        if match := form.fullmatch(op):
+            return (name, *match.groups())
+    return ("",)
 
 
 @dataclass(frozen=True)
@@ -121,6 +145,9 @@ class Registers:
     # -- operands
 
     def value(self, warp: Warp, arg: str) -> Value:
+        found = warp.registers.get(arg)
+        if found is not None:
+            return found
         if arg == "%tid.x":
             return tuple(range(warp.number * 32, warp.number * 32 + 32))
         if re.fullmatch(r"%n?ctaid\.[xyz]", arg):
@@ -132,7 +159,7 @@ class Registers:
         if arg == "%laneid":
             return tuple(range(32))
         if arg.startswith("%"):
-            return warp.registers.get(arg, TOP)
+            return TOP
         if INTEGER.fullmatch(arg):
             return int(arg, 0)
         if arg in self.program.arrays:
@@ -346,17 +373,18 @@ class Registers:
 
     def result(self, state: State, warp: Warp, each: Instruction) -> Value:
         op, args = each.op, each.args
-        if not each.writes or not re.fullmatch(r"%\w+", args[0]):
+        if len(each.writes) != 1 or each.writes[0] != args[0]:
             return TOP
-        if match := re.fullmatch(r"mov\.[busf](32|64)", op):
-            return self.moved(warp, each, int(match[1]))
-        if op.startswith("cvta.") or op in ("cvt.s64.s32", "cvt.u64.u32", "cvt.s32.s64", "cvt.u32.u64"):
+        form, *said = _form(op)
+        if form == "mov":
+            return self.moved(warp, each, int(said[0]))
+        if form == "cvt":
             return self.converted(self.value(warp, args[1]), op)
-        if match := re.fullmatch(r"ld\.param\.[sub](32|64)", op):
+        if form == "param":
             found = re.fullmatch(r"\[(\w+)\]", args[1])
             return symbol("param", found[1]) if found else TOP
-        if match := _INTEGER_OP.fullmatch(op):
-            name, kind = match[1][:3], match[2]
+        if form == "integer":
+            name, kind = said[0][:3], said[1]
             a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
             if name == "min" and kind == "s32" and (isinstance(a, Affine) or isinstance(b, Affine)):
                 found_min = self.minimum(state, warp, each.pc, a, b)
@@ -366,28 +394,28 @@ class Registers:
             if isinstance(a, Counter) and 2 <= divisor <= SMALL and self.modulus % divisor:
                 self.wanted = lcm(self.wanted, divisor)
             return by_lane(lambda x, y: binary(name, kind, x, y, self.modulus), a, b)
-        if match := re.fullmatch(r"mad\.lo\.([su]32)", op):
+        if form == "mad":
             a, b, c = (self.operand(warp, arg, 32) for arg in args[1:4])
-            kind = match[1]
+            kind = said[0]
             return by_lane(lambda x, y, z: binary("add", kind, binary("mul", kind, x, y), z), a, b, c)
-        if match := re.fullmatch(r"mul\.wide\.([su])32", op):
-            a, b = (self.converted(self.operand(warp, arg, 32), f"cvt.{match[1]}64.{match[1]}32") for arg in args[1:3])
+        if form == "wide":
+            a, b = (self.converted(self.operand(warp, arg, 32), f"cvt.{said[0]}64.{said[0]}32") for arg in args[1:3])
             return by_lane(lambda x, y: binary("mul", "s64", x, y), a, b)
-        if match := re.fullmatch(r"(and|or|xor|not)\.pred", op):
+        if form == "logic":
             values = [self.value(warp, arg) for arg in args[1:]]
-            name = match[1]
+            name = said[0]
             return by_lane(negate if name == "not" else lambda x, y: logic(name, x, y), *values)
-        if match := re.fullmatch(r"setp\.(lt|le|gt|ge|eq|ne|lo|ls|hi|hs)\.([sub](?:32|64))", op):
-            name, kind = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}.get(match[1], match[1]), match[2]
+        if form == "setp":
+            name, kind = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}.get(said[0], said[0]), said[1]
             a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
             if isinstance(a, tuple) or isinstance(b, tuple):
                 return by_lane(lambda x, y: _of_lanes(name, kind, x, y), a, b)
             return self.test(state, warp, each.pc, name, kind, a, b)
-        if re.fullmatch(r"selp\.[subf](32|64)", op):
-            width = int(op[-2:])
+        if form == "selp":
+            width = int(said[0])
             a, b = (self.operand(warp, arg, width) for arg in args[1:3])
             return by_lane(_select, a, b, self.value(warp, args[3]))
-        if re.fullmatch(r"shfl\.sync\.idx\.b32", op) and args[2] == "0" and args[3] == "31":
+        if form == "shfl" and args[2] == "0" and args[3] == "31":
             return lanes_of(self.value(warp, args[1]))[0]
         return TOP
 

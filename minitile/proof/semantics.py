@@ -12,7 +12,7 @@ from typing import Any
 
 from minitile.proof import barriers
 from minitile.proof.descriptors import rows_of_16
-from minitile.proof.events import MBarrier, Product, replace
+from minitile.proof.events import Footprint, MBarrier, Product, replace
 from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import BASE, Fork, Question, Registers, Residue
 from minitile.proof.state import ALL, State, Warp
@@ -66,6 +66,7 @@ class Machine(Registers):
         self.unit = min([4, *(int(each[2]) // 8 for each in sizes if each)])
         self.memory = Memory(self.unit, BASE, program.shared)
         self.products = self._product_registers()
+        self.covered: dict[tuple[tuple[int, int, int, int], ...], Footprint] = {}
         for each in program.code:
             if each.op.startswith("mbarrier.try_wait") and not is_wait(program.code, each.pc):
                 raise Refused(each.line, "a wait that is not tried again at once")
@@ -495,21 +496,28 @@ class Machine(Registers):
             raise Refused(line, f"not known: {each.text}")
         operands = [] if fragment else [(args[1], 64, majors[0] if majors else 0)]
         operands.append((args[2], int(match[1]), majors[-1] if majors else 0))
-        units, words = 0, []
+        words = []
         for arg, outer, major in operands:
             word = self.number(warp, arg, line) % (1 << 64)
-            shape = (int(match[2]), outer * _ITEM[match[3]]) if major else (outer, 32)
-            pieces = rows_of_16(word, major, *shape)
-            if pieces is None:
-                raise Refused(line, f"a descriptor that is not known: {word:#x}")
-            words.append(word)
-            for address in pieces:
-                units |= self.memory.span(address, 16, line)
-        known = self.begun(state, warp, (warp.pc, *words), line)
-        foot = self.memory.of(((0, units),))
+            words.append((word, major, *((int(match[2]), outer * _ITEM[match[3]]) if major else (outer, 32))))
+        known = self.begun(state, warp, (warp.pc, *(word for word, *_ in words)), line)
+        foot = self.read_by_product(tuple(words), line)
         event = self.memory.access(state, warp, line, foot, write=False, asynchronous=True, begun=known)
         warp.open += (Product(event, accumulators, fragments, form),)
         self.part(state, warp, event)
+
+    def read_by_product(self, operands: tuple[tuple[int, int, int, int], ...], line: int) -> Footprint:
+        """What operands (descriptor, major, rows, bytes of a row) cover."""
+        if operands not in self.covered:
+            units = 0
+            for operand in operands:
+                pieces = rows_of_16(*operand)
+                if pieces is None:
+                    raise Refused(line, f"a descriptor that is not known: {operand[0]:#x}")
+                for address in pieces:
+                    units |= self.memory.span(address, 16, line)
+            self.covered[operands] = self.memory.of(((0, units),))
+        return self.covered[operands]
 
     def part(self, state: State, warp: Warp, event: int) -> None:
         """A warp has executed its part of the product; with the last part all warps learn which waits the others had

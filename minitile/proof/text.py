@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -77,7 +78,7 @@ class Instruction:
     reads: tuple[str, ...]
     target: int = -1
 
-    @property
+    @cached_property
     def base(self) -> str:
         return self.op.partition(".")[0]
 
@@ -228,7 +229,7 @@ def parse(text: str, launch: Launch) -> Program:
         if each.base == "bra":
             if each.op not in ("bra", "bra.uni") or len(each.args) != 1 or each.args[0] not in labels:
                 raise Refused(each.line, f"not known: {each.text}")
-            code[n] = Instruction(**{**each.__dict__, "target": labels[each.args[0]]})
+            code[n] = replace(each, target=labels[each.args[0]])
     arrays, shared = _arrays(header, body, launch)
     successors = [_successors(each) for each in code]
     live = _live(code, successors)

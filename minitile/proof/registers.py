@@ -341,7 +341,7 @@ class Registers:
         if not (launch_wide(a) and launch_wide(b)):
             return unknown(a, b)
         if isinstance(a, Affine) and isinstance(b, int):
-            base = ((), instance, 0)
+            base: Any = ((), instance, 0)
             if FAR < b - 1 - a.const < self.constants(base):
                 return negate(self.later(state, base, b - 1, a))
         elif isinstance(b, Affine):

@@ -75,7 +75,8 @@ class Machine(Registers):
         self.plain = [self._plain(each) for each in program.code]
         self.computes = [  # whether nothing that matters lies between an open branch and its end
             all(
-                program.code[i].base == "bra" or (self.plain[i] and program.live[end].isdisjoint(program.code[i].writes))
+                program.code[i].base == "bra"
+                or (self.plain[i] and program.live[end].isdisjoint(program.code[i].writes))
                 for i in range(pc + 1, end)
             )
             for pc, end in enumerate(self.open)

@@ -3,11 +3,12 @@ synchronising instruction is refused, except where EXCEPTIONS of test_mutations.
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
-from minitile.proof import Launch, Proof, Refused, prove
+from minitile.proof import Launch, Proof, Refused, certificate, check, prove
 from minitile.runtime.sim.mutate.ptx import removals
 from minitile.runtime.sim.mutate.ptx_weaken import weaker_mutants
 from minitile.tools.proving import launch_facts
@@ -21,6 +22,8 @@ def text_and_launch(name: str, target: str = "sm_90a") -> tuple[str, Launch]:
 
 NOT_PROVED = {
     ("sm_90a, one role", "attention, causal"): "A: two loops whose trips are bound by a minimum",
+    ("sm_90a, one role", "gemm_persistent"): "A: slots go from tile to tile",
+    ("sm_80", "gemm_persistent"): "slots go from tile to tile",
 }
 
 
@@ -82,7 +85,7 @@ def test_limits(small):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_90a", "sm_90a, one role", "sm_80"])
-@pytest.mark.parametrize("name", [each for each in {**CASES, **MANY} if each != "gemm_persistent"])
+@pytest.mark.parametrize("name", {**CASES, **MANY})
 def test_every_case_is_proved(target, name):
     if (target, name) in NOT_PROVED:
         pytest.skip(NOT_PROVED[target, name])
@@ -127,6 +130,17 @@ FORMS = [
 ]
 # A second wgmma.fence between products of other registers orders nothing (EXCEPTIONS of test_mutations.py).
 SPARE = {"attention": ["wgmma.fence.sync.aligned"]}
+
+
+@pytest.mark.slow
+def test_the_persistent_gemm():
+    """Two teams in turns, tiles of any number, slots that go from tile to tile: a case for each residue of K's steps by
+    twice the stages."""
+    text, launch = text_and_launch("gemm_persistent")
+    found = prove(text, launch)
+    assert found.cases == 6
+    assert found.states < 1000
+    assert check(json.loads(json.dumps(certificate(text, launch))), text, launch) == found.states
 
 
 @pytest.mark.slow

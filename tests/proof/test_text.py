@@ -6,6 +6,9 @@ import pytest
 
 from minitile.proof import Launch, Refused, prove
 from minitile.proof.descriptors import rows_of_16
+from minitile.proof.explore import Explorer
+from minitile.proof.state import Warp
+from minitile.proof.text import parse
 from minitile.proof.values import TOP, UNIFORM, Affine, Counter, binary, by_lane, compare, logic, negate, symbol
 
 HEAD = """.version 8.4
@@ -235,6 +238,17 @@ def test_a_barrier_that_only_some_trips_of_a_loop_need():
     other = one.replace("$l", "$k").replace("$e", "$f").replace("%r6", "%r7")
     assert verdict(roles.format(one, other)) == "proved"
     assert "stuck" in verdict("add.s32 %r8, %r9, 1;" + roles.format(one, other.replace("%r9", "%r8")))
+
+
+def test_what_a_loop_will_begin_with_is_known_only_if_it_is_not_written_again():
+    again = "mov.b32 %r7, 1; add.s32 %r8, %r7, 0; mov.b32 %r7, 2;"
+    for set_again, start in (("mov.b32 %r7, 1;", 1), (again, None)):
+        text = LOOP.format("").replace("mov.b32 %r6, 0;", f"{set_again} bar.sync 0; mov.b32 %r6, %r7;", 1)
+        program = parse(HEAD.format(threads=64, shared=4096) + text + "\n  ret;\n}\n", Launch({}))
+        explorer = Explorer(program, Launch({}), frozenset(), {}, 0, 60)
+        warp = Warp(0, next(each.pc for each in program.code if each.args[:1] == ("%r7",)) + 1, {"%r7": 1})
+        found = explorer._start(warp, "%r7")
+        assert (found and found.const) == start
 
 
 def test_values():

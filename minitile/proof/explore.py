@@ -16,14 +16,16 @@ from typing import Any, TypeAlias
 
 from minitile.proof.barriers import Lap
 from minitile.proof.semantics import Fork, Machine, Question, Residue
-from minitile.proof.state import State, Warp, bits
-from minitile.proof.text import Fault, Launch, Program, Refused, parse
-from minitile.proof.values import TOP, Affine, Counter, Value, affine, join, lanes_of
+from minitile.proof.state import ALL, State, Warp, bits
+from minitile.proof.text import ARITHMETIC, Fault, Launch, Program, Refused, parse
+from minitile.proof.values import TOP, UNIFORM, Affine, Counter, Value, affine, join, lanes_of, residue_asked
 
 MOST_STATES = 5000
 MOST_STEPS = 400_000  # between two questions
 MOST_SECONDS = 60.0
 MOST_CASES = 64
+MANY_STATES = 300  # from so many states on, residues that bounds hang on are looked at apart
+NO_COUNTER = Affine((("no counter", 1),), 0)  # stands for a start that lanes differ in
 Trail: TypeAlias = "tuple[Trail, bool] | None"  # the answers that led to a state, the last one outside
 
 
@@ -122,6 +124,7 @@ class Explorer:
         self.machine = Machine(program, launch, residues, together)
         self.most_states, self.steps = most_states, 0
         self.seconds, self.until = seconds, time.thread_time() + seconds
+        self._foreseen: dict[tuple[int, str], Value] = {}
         self.starts = self._starts()
         # Where counters are set before their loops, and where each register is written.
         self.sets = {
@@ -168,6 +171,8 @@ class Explorer:
                 continue
             seen.add(key)
             listed.append(state.copy())
+            if len(seen) == MANY_STATES:
+                self._ask_residues(state)
             if len(seen) > self.most_states:
                 raise Refused(0, f"more than {self.most_states} states")
             question = self.run(state)  # asked again: counters may have been shifted
@@ -175,6 +180,14 @@ class Explorer:
                 raise Refused(0, "a question that is not asked again")
             todo += [(self.answered(state, question, yes), (trail, yes)) for yes in (False, True)]
         return listed
+
+    @staticmethod
+    def _ask_residues(state: State) -> None:
+        """Bounds that hang on a residue of one symbol may be the same number: asks for the residue."""
+        for _, difference in state.oracle:
+            found = residue_asked(Affine(difference, 0))
+            if found:
+                raise Residue(0, "a bound that hangs on a residue", *found)
 
     def start(self) -> State:
         return State([Warp(n) for n in range(self.program.threads // 32)])
@@ -303,10 +316,37 @@ class Explorer:
 
     def _start(self, warp: Warp, arg: str) -> Affine | None:
         """What a counter will be set to by `arg`; None: that is not known now."""
-        if not arg or self.writers.get(arg, 0) & self.program.ahead[warp.pc]:
+        if not arg:
             return None
-        value: Value = self.machine.value(warp, arg)
+        if self.writers.get(arg, 0) & self.program.ahead[warp.pc]:
+            value = self.foreseen(warp.number, arg)
+        else:
+            value = self.machine.value(warp, arg)
+        if isinstance(value, tuple) and TOP not in value and UNIFORM not in value:
+            return NO_COUNTER
         return affine(value, 32) if isinstance(value, (int, Affine)) else None
+
+    def foreseen(self, number: int, arg: str) -> Value:
+        """What a warp will have in a register that one instruction writes, by arithmetic on such registers; TOP: not
+        known."""
+        if not arg.startswith("%") or arg not in self.writers:
+            return self.machine.value(Warp(number), arg)
+        if (number, arg) not in self._foreseen:
+            self._foreseen[number, arg] = TOP  # of what is computed from itself
+            self._foreseen[number, arg] = self._computed(number, arg)
+        return self._foreseen[number, arg]
+
+    def _computed(self, number: int, arg: str) -> Value:
+        at = self.writers[arg]
+        each = self.program.code[at.bit_length() - 1]
+        if at & (at - 1) or each.guard or each.base not in ARITHMETIC or each.op.startswith(("elect", "vote", "ld.g")):
+            return TOP
+        warp = Warp(number, each.pc, {name: self.foreseen(number, name) for name in each.reads})
+        try:
+            self.machine.arithmetic(State([]), warp, each, ALL)
+        except (Fork, Refused):
+            return TOP
+        return warp.registers.get(arg, TOP)
 
     def _drop_instances(self, state: State) -> None:
         """Forgets what oracles have answered for instances of loops that no warp can come to any more."""

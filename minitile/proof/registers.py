@@ -54,6 +54,7 @@ _FORMS = {
         "cvt": r"cvta\..*|cvt\.s64\.s32|cvt\.u64\.u32|cvt\.s32\.s64|cvt\.u32\.u64",
         "param": r"ld\.param\.[sub](32|64)",
         "integer": r"(add|sub|mul\.lo|and|or|xor|shl|shr|min|max|div|rem)\.([sub](?:32|64))",
+        "loaded": r"ld\.global(?:\.nc)?(?:\.L1::\w+)?\.[bsu](32|64)",
         "mad": r"mad\.lo\.([su]32)",
         "wide": r"mul\.wide\.([su])32",
         "logic": r"(and|or|xor|not)\.pred",
@@ -383,6 +384,8 @@ class Registers:
         if form == "param":
             found = re.fullmatch(r"\[(\w+)\]", args[1])
             return symbol("param", found[1]) if found else TOP
+        if form == "loaded":
+            return self.loaded(warp, args[1], said[0])
         if form == "integer":
             name, kind = said[0][:3], said[1]
             a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
@@ -418,6 +421,15 @@ class Registers:
         if form == "shfl" and args[2] == "0" and args[3] == "31":
             return lanes_of(self.value(warp, args[1]))[0]
         return TOP
+
+    def loaded(self, warp: Warp, arg: str, width: str) -> Value:
+        """What lies at an address that is one for the launch, behind a pointer by which nothing is written: a symbol."""
+        match = re.fullmatch(r"\[(%\w+)(?:\+(\d+))?\]", arg)
+        at = self.value(warp, match[1]) if match else TOP
+        names = [key[1] for key, c in at.terms if key[0] == "param" and c == 1] if isinstance(at, Affine) else []
+        if not match or sum(name in self.program.only_read for name in names) != 1:
+            return TOP
+        return symbol("loaded", width, plus(at, Affine((), int(match[2] or 0))))
 
     def minimum(self, state: State, warp: Warp, pc: int, a: Value, b: Value) -> Value | None:
         """min of a bound and a small constant, by asking for the bound; None: some other one."""

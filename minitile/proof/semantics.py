@@ -16,7 +16,19 @@ from minitile.proof.events import Footprint, MBarrier, Product, replace
 from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import BASE, Fork, Question, Registers, Residue
 from minitile.proof.state import ALL, State, Warp
-from minitile.proof.text import ARITHMETIC, EVENTS, Fault, Instruction, Launch, Program, Refused, is_wait, registers
+from minitile.proof.text import (
+    ARITHMETIC,
+    ATOMIC,
+    EVENTS,
+    Fault,
+    Instruction,
+    Launch,
+    Program,
+    Refused,
+    is_plain,
+    is_wait,
+    registers,
+)
 from minitile.proof.values import TOP, UNIFORM, Predicate, symbol
 
 _IDLE = (
@@ -47,7 +59,6 @@ _SHARED = re.compile(r"(?:st|ld)\.shared(?:::cta)?(?:\.v([24]))?\.[busf](8|16|32
 _BAR_RED = re.compile(r"(?:bar|barrier)\.red(?:\.aligned)?\.(?:popc\.u32|(?:and|or)\.pred)")
 _ITEM = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 _ACCESSES = ("st", "ld", "stmatrix", "ldmatrix")
-_ATOMIC = ("atom.global", "atom.relaxed.gpu.global", "atom.acq_rel.gpu.global", "ld.acquire.gpu.global")
 
 
 class Machine(Registers):
@@ -72,7 +83,7 @@ class Machine(Registers):
                 raise Refused(each.line, "a wait that is not tried again at once")
         self.open = [self._open(each) for each in program.code]
         self.touches = [self._bits({*each.reads, *each.writes}) for each in program.code]
-        self.plain = [self._plain(each) for each in program.code]
+        self.plain = [is_plain(each) for each in program.code]
         self.computes = [  # whether nothing that matters lies between an open branch and its end
             all(
                 program.code[i].base == "bra"
@@ -126,16 +137,14 @@ class Machine(Registers):
             warp.registers[name] = TOP
 
     @staticmethod
-    def _plain(each: Instruction) -> bool:
-        """Whether an instruction only computes, or has to do with global memory only."""
-        if each.op.startswith(("elect", "shfl", "vote", "redux", "match", "mma")):
-            return False
-        return (each.base in ARITHMETIC and not each.op.startswith("ld.shared")) or each.op.startswith(_IDLE[2:])
-
-    @staticmethod
     def _is_access(each: Instruction) -> bool:
         """Whether an instruction does no more than to access shared memory; it may be taken for executed then."""
         return bool(_SHARED.fullmatch(each.op) or _CP_ASYNC.fullmatch(each.op) or _STORES.fullmatch(each.op))
+
+    @staticmethod
+    def _is_of_global(each: Instruction) -> bool:
+        """Whether an instruction is an atomic or a fence for global memory only."""
+        return each.op.startswith((*ATOMIC, *_IDLE_FENCES))
 
     @staticmethod
     def _is_asked(warp: Warp, each: Instruction) -> bool:
@@ -151,10 +160,10 @@ class Machine(Registers):
         while now < end:
             inner = code[now]
             if inner.base == "bra":
-                if inner.target <= inner.pc:
+                if inner.target <= inner.pc and (inner.pc not in self.program.spins or inner.target <= each.pc):
                     return 0
                 end = max(end, inner.target)
-            elif not self._plain(inner) and not self._is_access(inner):
+            elif not is_plain(inner) and not self._is_access(inner) and not self._is_of_global(inner):
                 return 0
             now += 1
         inside = any(each.pc < i.target < end and not each.pc <= i.pc < end for i in code if i.base == "bra")
@@ -168,6 +177,8 @@ class Machine(Registers):
             self._forget(warp, pc, now)
             each = code[now]
             if each.base == "bra":
+                if now in self.program.spins:
+                    self._spun(warp, each)
                 continue
             lanes, known = self.possible(state, warp, each)
             if not self.plain[now]:
@@ -192,6 +203,10 @@ class Machine(Registers):
                 warp.registers[name] = TOP
 
     def branch(self, state: State, warp: Warp, each: Instruction) -> None:
+        if each.pc in self.program.spins:
+            self._spun(warp, each)
+            warp.pc += 1
+            return
         if each.guard and self.open[each.pc]:
             taken, known = self.possible(state, warp, each)
             arms = any(i.base == "bra" for i in self.program.code[each.pc + 1 : self.open[each.pc]])
@@ -215,6 +230,13 @@ class Machine(Registers):
             warp.mask &= ~taken
             warp.pc += 1
 
+    def _spun(self, warp: Warp, each: Instruction) -> None:
+        """Some number of rounds of a quiet loop: nothing is known of what they compute."""
+        for inner in self.program.code[each.target : each.pc]:
+            self._touch(warp, inner)
+            for name in inner.writes:
+                warp.registers[name] = TOP
+
     def _touch(self, warp: Warp, each: Instruction) -> None:
         """Registers that an instruction accesses, against products that are under way."""
         touched = self.touches[each.pc]
@@ -235,7 +257,7 @@ class Machine(Registers):
                 lanes != ALL or each.args[-1] not in ("0xffffffff", "-1", "4294967295")
             ):
                 raise Refused(each.line, f"by some lanes of a warp: {each.text}")
-            if each.base == "ld" and not op.startswith(("ld.param.", "ld.global.", "ld.const.", "ld.local.", *_ATOMIC)):
+            if each.base == "ld" and not op.startswith(("ld.param.", "ld.global.", "ld.const.", "ld.local.", *ATOMIC)):
                 raise Refused(each.line, f"not known: {each.op}")
             self.arithmetic(state, warp, each, lanes)
         elif each.base == "mbarrier":
@@ -250,7 +272,7 @@ class Machine(Registers):
             self.fence(state, warp, each, lanes)
         elif op == "ret":
             self.ret(state, warp, each, lanes)
-        elif op.startswith(_ATOMIC):
+        elif op.startswith(ATOMIC):
             for name in each.writes:
                 self.put(warp, name, TOP, lanes)
         elif op.startswith(_IDLE):

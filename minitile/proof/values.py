@@ -166,7 +166,7 @@ def binary(name: str, kind: str, a: Value, b: Value, modulus: int = 1) -> Value:
         name, b = "mul", 1 << b
     if name == "mul" and isinstance(b, int):
         return _normal(plus(Affine((), 0), affine(a, width), signed(b, width)), width)
-    exact = _by_constant(name, a, b, width) if isinstance(a, Affine) and isinstance(b, int) else None
+    exact = _by_constant(name, a, b, width, is_signed) if isinstance(a, Affine) and isinstance(b, int) else None
     if exact is None and max(_depth(a), _depth(b)) >= DEEP:
         return UNIFORM
     return symbol(name, kind, a, b) if exact is None else exact
@@ -182,7 +182,7 @@ def _depth(a: Value, limit: int = DEEP) -> int:
     return 1 + max(inner, default=0)
 
 
-def _by_constant(name: str, a: Affine, b: int, width: int) -> Value | None:
+def _by_constant(name: str, a: Affine, b: int, width: int, is_signed: bool) -> Value | None:
     """Division, remainder, shift and mask by a constant that divides all coefficients; None: not exact."""
     if b == 0 and name in ("or", "xor", "shr", "and"):
         return 0 if name == "and" else a
@@ -193,7 +193,8 @@ def _by_constant(name: str, a: Affine, b: int, width: int) -> Value | None:
     divisor = 1 << min(b, 64) if name == "shr" else b
     if name not in ("shr", "div", "rem") or divisor <= 0 or b >= width * (name == "shr") + (1 << 31) * (name != "shr"):
         return None
-    if any(c % divisor for _, c in a.terms) or not not_negative(a):
+    floors = name == "shr" and is_signed  # so does the quotient below, of negative numbers too
+    if any(c % divisor for _, c in a.terms) or not (floors or not_negative(a)):
         return None
     if name == "rem":
         return a.const % divisor

@@ -423,11 +423,14 @@ class Registers:
         return TOP
 
     def loaded(self, warp: Warp, arg: str, width: str) -> Value:
-        """What lies at an address that is one for the launch, behind a pointer by which nothing is written: a symbol."""
+        """What lies at an address that is one for the launch, by a pointer by which nothing is stored: a symbol."""
         match = re.fullmatch(r"\[(%\w+)(?:\+(\d+))?\]", arg)
         at = self.value(warp, match[1]) if match else TOP
-        names = [key[1] for key, c in at.terms if key[0] == "param" and c == 1] if isinstance(at, Affine) else []
-        if not match or sum(name in self.program.only_read for name in names) != 1:
+        if not match or not isinstance(at, Affine):
+            return TOP
+        terms: list[tuple[Any, int]] = list(at.terms)
+        pointers = [key for key, _ in terms if key[0] == "param" and key[1] in self.program.only_read]
+        if len(pointers) != 1 or (pointers[0], 1) not in terms:
             return TOP
         return symbol("loaded", width, plus(at, Affine((), int(match[2] or 0))))
 

@@ -54,6 +54,7 @@ MAP = "mov.b64 %d0, T;"
 PUT = "@%p0 cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%d0, {%r9}], [%r1];"
 DONE = "cp.async.bulk.commit_group;\n cp.async.bulk.wait_group.read 0;"
 DATA = "ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0;"
+MINE = "ld.param.u64 %d2, [G]; ld.global.u32 %r3, [%d2]; setp.eq.u32 %p4, %r3, 0;"
 LOOP = (
     "mov.b32 %r6, 0;\n setp.ge.s32 %p2, %r6, %r9;\n @%p2 bra.uni $e;\n$l:\n{}\n add.s32 %r6, %r6, 1;\n"
     " setp.lt.s32 %p2, %r6, %r9;\n @%p2 bra.uni $l;\n$e:"
@@ -79,6 +80,9 @@ LOOP = (
         f"{DATA} @%p4 st.shared.u32 [%r2], %r0; bar.sync 0; {OTHER} {LOAD}",
         f"{STORE} bar.sync 0; {OTHER} {DATA.replace('r3', 'r8')} @%p4 bra $a; {LOAD} bra $b;"
         f"\n$a:\n {LOAD}\n$b: bar.sync 0; {STORE}",
+        # Loops that wait for global memory; a truth of memory that is only read is one for the block.
+        f"{STORE} $l:\n {DATA} @%p4 bra $l; bar.sync 0; {OTHER} {LOAD}",
+        f"{MINE} @%p4 bra.uni $a; {STORE} bar.sync 0; {OTHER} {LOAD}\n$a:",
         # Two loops by one bound, one after the other; a slot that is the counter's remainder; a bound of at most 3.
         f"{LOOP.format('')} {LOOP.format('bar.sync 0;').replace('$l', '$k').replace('$e', '$f').replace('%r6', '%r7')}",
         LOOP.format("rem.s32 %r8, %r6, 3; mul.lo.s32 %r8, %r8, 256; add.s32 %r8, %r8, %r2; st.shared.u32 [%r8], %r0;"),
@@ -134,7 +138,15 @@ def test_sound(body):
         (f"{MAP} {STORE} fence.proxy.async.shared::cta; {PUT} {DONE}", "nothing has written"),
         ("ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0; @%p4 bra $a; bar.sync 0;\n$a:", "may differ in the warp"),
         ("ld.global.u32 %r3, [%d1]; st.shared.u32 [%r3], %r0;", "not known: [%r3]"),
-        ("$l:\n ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0; @%p4 bra $l;", "not counted"),
+        (f"$l:\n {DATA} bar.sync 0; @%p4 bra $l;", "not counted"),
+        (f"$l:\n {DATA} {STORE} @%p4 bra $l;", "not counted"),
+        (f"$l:\n {DATA} add.u32 %r2, %r2, 4; @%p4 bra $l; {STORE}", "not known: [%r2]"),
+        # A load by a pointer that the kernel stores by may give another value each time.
+        (f"{MINE} @%p4 bra.uni $a; bar.sync 0;\n$a: st.global.u32 [%d2], %r3;", "may differ in the warp"),
+        (
+            f"{MINE.replace('[%d2]', '[%d2+4]')} red.global.add.u32 [%d2], 1; @%p4 bra.uni $a; bar.sync 0;\n$a:",
+            "differ",
+        ),
         ("red.shared.add.u32 [%r1], 1;", "not known"),
         ("tcgen05.fence::before_thread_sync;", "not known"),
         ("cp.async.mbarrier.arrive.shared.b64 [%r1];", "not known"),

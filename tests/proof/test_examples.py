@@ -8,11 +8,12 @@ import re
 
 import pytest
 
-from minitile.proof import Launch, Proof, Refused, certificate, check, prove
+from minitile.proof import Launch, Proof, Refused, answer, certificate, check, prove
 from minitile.runtime.sim.mutate.ptx import removals
 from minitile.runtime.sim.mutate.ptx_weaken import weaker_mutants
 from minitile.tools.proving import launch_facts
 from tests.examples.mutation_cases import CASES, MANY, compiled_case
+from tests.proof.deep import deep_faults, every, residue_faults
 
 
 def text_and_launch(name: str, target: str = "sm_90a") -> tuple[str, Launch]:
@@ -212,3 +213,44 @@ def test_the_same_changes_that_never_happen_are_proved(small):
         same = re.sub(pattern, by.replace("setp.lt.s32 %late, %k_1, {n}", "setp.ge.s32 %late, %k_1, 0"), text)
         same = changed(same, ("  .reg .b32 %last;", "  .reg .b32 %last, %bytes;\n  .reg .pred %late;"))
         assert is_proved(same, launch), fault
+
+
+@pytest.mark.parametrize("rounds", [5, 7])
+def test_deep_faults_are_found(small, rounds):
+    """One instruction of a loop missing from a round on, or in one round: beyond the rounds of the tests' sizes."""
+    found = [(deep.what, answer(deep.text, small[1])) for deep in deep_faults(*small, (rounds,))]
+    assert len(found) == 12
+    assert [what for what, each in found if each.verdict != "fault"] == []
+
+
+def test_deep_faults_of_some_sizes_only(small):
+    found = [(deep.what, answer(deep.text, small[1])) for deep in residue_faults(*small, 6, 1)]
+    assert len(found) == 6
+    assert [what for what, each in found if each.verdict != "fault"] == []
+
+
+def test_what_is_missing_in_no_round_is_proved(small):
+    """The texts of the deep faults are refused for the fault, not for their form."""
+    for deep in deep_faults(*small, (-1,)):
+        if "only" in deep.what:
+            assert is_proved(deep.text, small[1]), deep.what
+
+
+@pytest.mark.slow
+def test_deep_faults_of_every_form():
+    """None is proved; of the persistent GEMM also what is missing from the third tile on."""
+    found = [(key, deep.what, prove_or_why(deep.text, launch)) for key, _, _, deep, launch in every()]
+    assert len(found) >= 100
+    assert [each for each in found if each[2] is None and each[:2] not in SPARE_DEEP] == []
+
+
+def prove_or_why(text: str, launch: Launch) -> str | None:
+    try:
+        prove(text, launch, most_states=1500)
+    except Refused as why:
+        return str(why)
+    return None
+
+
+# What global memory alone needs (docs/proof.md).
+SPARE_DEEP: set[tuple[tuple[str, str], str]] = set()

@@ -93,24 +93,29 @@ class _Loader:
 
 
 def texts() -> list[tuple[str, str, int]]:
-    """(body, why, box): "" for what is proved."""
-    sound = [(body, "") for body in test_text.test_sound.pytestmark[0].args[1]]
-    refused = [(b, why) for test in (test_text.test_refused, test_text.test_each_rule) for b, why in _pairs(test)]
-    return [(body, why, 256 if "bulk_group" in body else 1024) for body, why in sound + refused]
+    """(text, why, box): "" for what is proved."""
+    found = [(body, "", 64) for body in test_text.test_sound.pytestmark[0].args[1]]
+    for test in (test_text.test_refused, test_text.test_each_rule):
+        found += [(body, why, 64) for body, why in test.pytestmark[0].args[1]]
+    found += [(test_text.FILLED + body, why, 128) for body, why in test_text.WARPGROUP]
+    whole = [(text.replace(old, new, 1), why, 1024) for text, old, new, why in test_text.READ]
+    return whole + [
+        (
+            test_text.HEAD.format(threads=threads, shared=4096) + body + "\n  ret;\n}\n",
+            why,
+            256 if "bulk_group" in body else 1024,
+        )
+        for body, why, threads in found
+    ]
 
 
-def _pairs(test: Any) -> list[tuple[str, str]]:
-    return list(test.pytestmark[0].args[1])
-
-
-def kills(package: Any, body: str, why: str, box: int) -> bool:
-    text = test_text.HEAD.format(threads=64, shared=4096) + body + "\n  ret;\n}\n"
+def kills(package: Any, text: str, why: str, box: int) -> bool:
     try:
         package.prove(text, package.Launch({"T": box}), most_states=300, seconds=5.0)
     except package.Refused as found:
         return not why or why not in str(found)
     except Exception:
-        return True  # it does not prove, which is no longer what it says
+        return True  # no proof, and not what it should say
     return bool(why)
 
 

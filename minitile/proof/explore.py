@@ -18,7 +18,7 @@ from minitile.proof.barriers import Lap
 from minitile.proof.semantics import Fork, Machine, Question, Residue
 from minitile.proof.state import ALL, State, Warp, bits
 from minitile.proof.text import ARITHMETIC, Fault, Launch, Program, Refused, parse
-from minitile.proof.values import TOP, UNIFORM, Affine, Counter, Value, affine, join, lanes_of, residue_asked
+from minitile.proof.values import NEAR, TOP, UNIFORM, Affine, Counter, Value, affine, join, lanes_of, residue_asked
 
 MOST_STATES = 5000
 MOST_STEPS = 400_000  # between two questions
@@ -373,7 +373,7 @@ class Explorer:
             v.value for w in state.warps for v in w.registers.values() if isinstance(v, Counter) and v.base == base
         ]
         modulus = self.machine.modulus_of(base)
-        lowest = self.machine.constants(base) + self.machine.near(base) + modulus  # counters stay at this or above
+        lowest = self.machine.floor(base) + NEAR  # so that a little may be subtracted
         by = (min(values) - lowest) // modulus * modulus
         if by <= 0 or any(self._may_start(warp, base) for warp in state.warps):
             return

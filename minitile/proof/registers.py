@@ -143,6 +143,17 @@ class Registers:
         """What shifts of the counters of a base are multiples of: what is known of their residues."""
         return 1 if base[0] else self.modulus
 
+    def floor(self, base: Any) -> int:
+        """A counter that has been shifted is at this or above, and so is what is computed from it."""
+        return self.constants(base) + self.near(base) + self.modulus_of(base)
+
+    def stepped(self, result: Value, *operands: Value) -> Value:
+        """A sum. A counter that is at the floor may have been shifted: what is below the floor is not known then."""
+        if not isinstance(result, Counter) or result.value >= self.floor(result.base):
+            return result
+        shifted = any(isinstance(v, Counter) and v.value >= self.floor(v.base) for v in operands)
+        return UNIFORM if shifted else result
+
     # -- operands
 
     def value(self, warp: Warp, arg: str) -> Value:
@@ -396,11 +407,11 @@ class Registers:
             divisor = b + (name == "and") if isinstance(b, int) and name in ("and", "rem") else 0
             if isinstance(a, Counter) and 2 <= divisor <= SMALL and self.modulus % divisor:
                 self.wanted = lcm(self.wanted, divisor)
-            return by_lane(lambda x, y: binary(name, kind, x, y, self.modulus), a, b)
+            return by_lane(lambda x, y: self.stepped(binary(name, kind, x, y, self.modulus), x, y), a, b)
         if form == "mad":
             a, b, c = (self.operand(warp, arg, 32) for arg in args[1:4])
             kind = said[0]
-            return by_lane(lambda x, y, z: binary("add", kind, binary("mul", kind, x, y), z), a, b, c)
+            return by_lane(lambda x, y, z: self.stepped(binary("add", kind, binary("mul", kind, x, y), z), z), a, b, c)
         if form == "wide":
             a, b = (self.converted(self.operand(warp, arg, 32), f"cvt.{said[0]}64.{said[0]}32") for arg in args[1:3])
             return by_lane(lambda x, y: binary("mul", "s64", x, y), a, b)

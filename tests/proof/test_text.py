@@ -395,6 +395,18 @@ def test_what_a_loop_will_begin_with_is_known_only_if_it_is_not_written_again():
         assert (found and found.const) == start
 
 
+@pytest.mark.parametrize("far", [1, 3, 20, 100])
+@pytest.mark.parametrize("how", ["sub.s32 %r7, %r6, {};", "add.s32 %r7, %r6, -{};", "mad.lo.s32 %r7, 1, -{}, %r6;"])
+def test_a_counter_less_a_number(far, how):
+    """A barrier is missing from round `far` on."""
+    skip = how.format(far) + " setp.ge.s32 %p3, %r7, 0; @%p3 bra.uni $s;\n bar.sync 0;\n$s:\n"
+    assert verdict(f"{STORE} bar.sync 0; " + LOOP.format(f"{OTHER} {LOAD} {skip} {STORE} bar.sync 0;")) != "proved"
+    never = skip.replace("setp.ge.s32 %p3, %r7, 0", "setp.lt.s32 %p3, %r7, -200")
+    assert verdict(f"{STORE} bar.sync 0; " + LOOP.format(f"{OTHER} {LOAD} {never} {STORE} bar.sync 0;")) != "proved"
+    both = skip.replace("@%p3 bra.uni $s;", "")
+    assert verdict(f"{STORE} bar.sync 0; " + LOOP.format(f"{OTHER} {LOAD} {both} {STORE} bar.sync 0;")) == "proved"
+
+
 def test_values():
     n = symbol("param", "N")
     assert binary("add", "s32", 0xFFFFFFFF, 1) == 0

@@ -119,7 +119,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "gemv, by threads": lambda: gemv.run(200, 300),
     "gemv, by tiles": lambda: gemv.run(200, 300, kernel=gemv.by_tiles),
     "gemm_mx": lambda: gemm_mx.run(),
-    "gemm_grouped, behind each other": lambda: gemm_grouped.run_behind_each_other([40, 0, 100], 72, 264),
+    "gemm_grouped, in a row": lambda: gemm_grouped.run_behind_each_other([40, 0, 100], 72, 264),
     "gemm_epilogues, interleaved": lambda: gemm_epilogues.run_interleaved(136, 72, 104),
 }
 

@@ -135,8 +135,8 @@ SPARE = {"attention": ["wgmma.fence.sync.aligned"]}
 
 @pytest.mark.slow
 def test_the_persistent_gemm():
-    """Two ping-pong teams, tiles of any number, slots that go from tile to tile: a case for each residue of K's steps by
-    twice the stages."""
+    """Two ping-pong teams, tiles of any number, slots that go from tile to tile: a case for each residue of K's steps
+    modulo twice the stages."""
     text, launch = text_and_launch("gemm_persistent")
     found = prove(text, launch)
     assert found.cases == 6

@@ -134,7 +134,7 @@ def _replayed(text: str, launch: Launch, fault: Fault) -> tuple[tuple[Step, ...]
             question = run()
             if question is None:
                 break
-            divisor = explorer.machine.divisor(question.key[1]) if question.kind == "bound" else 1
+            divisor = explorer.machine.divisor(*question.key) if question.kind == "bound" else 1
             asked.append(Asked(question, yes, divisor))
             steps.append(Step(-1, 0, str(asked[-1])))
             state = explorer.answered(state, question, yes)
@@ -162,6 +162,8 @@ def show(value: Any) -> str:
     if isinstance(value, tuple) and value and isinstance(value[0], str):
         if value[0] == "param":
             return str(value[1])
+        if value[0] == "loaded":
+            return f"[{show(value[2])}]"
         if value[0] == "quotient":
             return f"quotient of {show(value[1])}"
         return f"({show(value[2])} {value[0]} {show(value[3])})" if len(value) == 4 else value[0]

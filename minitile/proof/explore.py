@@ -15,16 +15,17 @@ from math import lcm
 from typing import Any, TypeAlias
 
 from minitile.proof.barriers import Lap
-from minitile.proof.registers import CONSTANTS
 from minitile.proof.semantics import Fork, Machine, Question, Residue
-from minitile.proof.state import State, Warp, bits
-from minitile.proof.text import Fault, Launch, Program, Refused, parse
-from minitile.proof.values import NEAR, TOP, Affine, Counter, Value, affine, join, lanes_of
+from minitile.proof.state import ALL, State, Warp, bits
+from minitile.proof.text import ARITHMETIC, Fault, Launch, Program, Refused, parse
+from minitile.proof.values import NEAR, TOP, UNIFORM, Affine, Counter, Value, affine, join, lanes_of, residue_asked
 
 MOST_STATES = 5000
 MOST_STEPS = 400_000  # between two questions
 MOST_SECONDS = 60.0
 MOST_CASES = 64
+MANY_STATES = 300  # from so many states on, residues that bounds hang on are looked at apart
+NO_COUNTER = Affine((("no counter", 1),), 0)  # stands for a start that lanes differ in
 Trail: TypeAlias = "tuple[Trail, bool] | None"  # the answers that led to a state, the last one outside
 
 
@@ -123,9 +124,21 @@ class Explorer:
         self.machine = Machine(program, launch, residues, together)
         self.most_states, self.steps = most_states, 0
         self.seconds, self.until = seconds, time.thread_time() + seconds
-        self.modulus = self.machine.modulus
-        self.lowest = CONSTANTS + NEAR + self.modulus  # counters stay at this or above when they are shifted
+        self._foreseen: dict[tuple[int, str], Value] = {}
         self.starts = self._starts()
+        # Where counters are set before their loops, and where each register is written.
+        self.sets = {
+            loop.counter: sum(
+                1 << each.pc
+                for each in program.code
+                if loop.counter in each.writes and not loop.head <= each.pc <= loop.back
+            )
+            for loop in program.loops
+        }
+        self.writers: dict[str, int] = {}
+        for each in program.code:
+            for name in each.writes:
+                self.writers[name] = self.writers.get(name, 0) | 1 << each.pc
 
     def _starts(self) -> dict[str, list[str]]:
         """What each counter is set to before its loop."""
@@ -158,6 +171,8 @@ class Explorer:
                 continue
             seen.add(key)
             listed.append(state.copy())
+            if len(seen) == MANY_STATES:
+                self._ask_residues(state)
             if len(seen) > self.most_states:
                 raise Refused(0, f"more than {self.most_states} states")
             question = self.run(state)  # asked again: counters may have been shifted
@@ -165,6 +180,14 @@ class Explorer:
                 raise Refused(0, "a question that is not asked again")
             todo += [(self.answered(state, question, yes), (trail, yes)) for yes in (False, True)]
         return listed
+
+    @staticmethod
+    def _ask_residues(state: State) -> None:
+        """Bounds that hang on a residue of one symbol may be the same number: asks for the residue."""
+        for _, difference in state.oracle:
+            found = residue_asked(Affine(difference, 0))
+            if found:
+                raise Residue(0, "a bound that hangs on a residue", *found)
 
     def start(self) -> State:
         return State([Warp(n) for n in range(self.program.threads // 32)])
@@ -261,25 +284,69 @@ class Explorer:
                 return True
         return False
 
-    @staticmethod
-    def _may_reach(warp: Warp, loop: Any, around: tuple[Any, ...], instance: tuple[Any, ...]) -> bool:
+    def _may_reach(self, warp: Warp, loop: Any, around: tuple[Any, ...], instance: tuple[Any, ...]) -> bool:
         """Whether a warp may yet enter a loop in an instance: with such values of the counters around it. They only
         grow; a warp that is in the loop or behind it must go around an outer loop first."""
         for outer, then in zip(around, instance, strict=True):
             now = warp.registers.get(outer.counter)
-            if not outer.head <= warp.pc <= outer.back:
+            if warp.pc < outer.head and self.sets[outer.counter] & self.program.ahead[warp.pc]:
+                return any(self._may_start_before(warp, outer, arg, then) for arg in self.starts[outer.counter])
+            if warp.pc > outer.back:
                 return True
             if isinstance(now, Counter) and isinstance(then, Counter) and now.base == then.base:
                 now, then = now.value, then.value
             if not isinstance(now, int) or not isinstance(then, int):
                 return True
             if now != then:
-                return now < then
+                return now < then and (then - now) % outer.step == 0
         return bool(warp.pc < loop.head)
 
+    def _may_start_before(self, warp: Warp, outer: Any, arg: str, then: Any) -> bool:
+        """Whether an outermost loop that is set to `arg` may come to a value."""
+        start = self._start(warp, arg)
+        if start is None or not isinstance(then, Counter) or then.base[1]:
+            return True
+        if (start.terms, self.machine.generation[outer.head]) != (then.base[0], then.base[2]):
+            return True
+        return start.const <= then.value and (then.value - start.const) % outer.step == 0
+
     def _start_terms(self, warp: Warp, arg: str) -> Any:
-        value: Value = self.machine.value(warp, arg) if arg else None
-        return affine(value, 32).terms if isinstance(value, (int, Affine)) else None
+        start = self._start(warp, arg)
+        return None if start is None else start.terms
+
+    def _start(self, warp: Warp, arg: str) -> Affine | None:
+        """What a counter will be set to by `arg`; None: that is not known now."""
+        if not arg:
+            return None
+        if self.writers.get(arg, 0) & self.program.ahead[warp.pc]:
+            value = self.foreseen(warp.number, arg)
+        else:
+            value = self.machine.value(warp, arg)
+        if isinstance(value, tuple) and TOP not in value and UNIFORM not in value:
+            return NO_COUNTER
+        return affine(value, 32) if isinstance(value, (int, Affine)) else None
+
+    def foreseen(self, number: int, arg: str) -> Value:
+        """What a warp will have in a register that one instruction writes, by arithmetic on such registers; TOP: not
+        known."""
+        if not arg.startswith("%") or arg not in self.writers:
+            return self.machine.value(Warp(number), arg)
+        if (number, arg) not in self._foreseen:
+            self._foreseen[number, arg] = TOP  # of what is computed from itself
+            self._foreseen[number, arg] = self._computed(number, arg)
+        return self._foreseen[number, arg]
+
+    def _computed(self, number: int, arg: str) -> Value:
+        at = self.writers[arg]
+        each = self.program.code[at.bit_length() - 1]
+        if at & (at - 1) or each.guard or each.base not in ARITHMETIC or each.op.startswith(("elect", "vote", "ld.g")):
+            return TOP
+        warp = Warp(number, each.pc, {name: self.foreseen(number, name) for name in each.reads})
+        try:
+            self.machine.arithmetic(State([]), warp, each, ALL)
+        except (Fork, Refused):
+            return TOP
+        return warp.registers.get(arg, TOP)
 
     def _drop_instances(self, state: State) -> None:
         """Forgets what oracles have answered for instances of loops that no warp can come to any more."""
@@ -305,7 +372,9 @@ class Explorer:
         values = [
             v.value for w in state.warps for v in w.registers.values() if isinstance(v, Counter) and v.base == base
         ]
-        by = (min(values) - self.lowest) // self.modulus * self.modulus
+        modulus = self.machine.modulus_of(base)
+        lowest = self.machine.floor(base) + NEAR  # so that a little may be subtracted
+        by = (min(values) - lowest) // modulus * modulus
         if by <= 0 or any(self._may_start(warp, base) for warp in state.warps):
             return
         self.shifted(state, base, by)
@@ -331,7 +400,7 @@ class Explorer:
         for at, difference in list(old):
             low, high = old[(at, difference)]
             if at == base:
-                low, high = _lowered(low, high, by, self.machine.divisor(difference))
+                low, high = _lowered(low, high, by, self.machine.divisor(at, difference), self.machine.constants(at))
             state.oracle[(at[0], tuple(map(moved, at[1])), at[2]), difference] = low, high
 
     def _rename(self, state: State) -> None:
@@ -444,10 +513,10 @@ def _answers(trail: Trail) -> tuple[bool, ...]:
     return tuple(reversed(out))
 
 
-def _lowered(low: int, high: int | None, by: int, scale: int) -> tuple[int, int | None]:
+def _lowered(low: int, high: int | None, by: int, scale: int, constants: int) -> tuple[int, int | None]:
     """Answers for a bound that is lowered by `by`, a multiple of what they are divided by. Up to `last` lie questions
     of constants only: their answers stay."""
-    last, by = (CONSTANTS - 1) // scale, by // scale
+    last, by = (constants - 1) // scale, by // scale
     below = low - by if low - by >= last else min(low, last)
     above = None if high is None else high - by if high - by > last else min(high, last + 1)
     return below, above

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd, lcm
 from typing import Any
 
@@ -46,8 +47,31 @@ from minitile.proof.values import (
 BASE = 5 * 1024  # where shared memory begins: one address that stands for all with the declared alignment
 FAR = -(1 << 40)  # below all that is asked
 WORTHWHILE = 32  # smaller divisors of parameters are not made use of
-CONSTANTS = SMALL + NEAR  # questions that no counter asks are for values below this
-_INTEGER_OP = re.compile(r"(add|sub|mul\.lo|and|or|xor|shl|shr|min|max|div|rem)\.([sub](?:32|64))")
+_FORMS = {
+    name: re.compile(form)
+    for name, form in {
+        "mov": r"mov\.[busf](32|64)",
+        "cvt": r"cvta\..*|cvt\.s64\.s32|cvt\.u64\.u32|cvt\.s32\.s64|cvt\.u32\.u64",
+        "param": r"ld\.param\.[sub](32|64)",
+        "integer": r"(add|sub|mul\.lo|and|or|xor|shl|shr|min|max|div|rem)\.([sub](?:32|64))",
+        "loaded": r"ld\.global(?:\.nc)?(?:\.L1::\w+)?\.[bsu](32|64)",
+        "mad": r"mad\.lo\.([su]32)",
+        "wide": r"mul\.wide\.([su])32",
+        "logic": r"(and|or|xor|not)\.pred",
+        "setp": r"setp\.(lt|le|gt|ge|eq|ne|lo|ls|hi|hs)\.([sub](?:32|64))",
+        "selp": r"selp\.[subf](32|64)",
+        "shfl": r"shfl\.sync\.idx\.b32",
+    }.items()
+}
+
+
+@lru_cache(maxsize=4096)
+def _form(op: str) -> tuple[str, ...]:
+    """The form of an operation that is known, and what its text says of it; of others ("",)."""
+    for name, form in _FORMS.items():
+        if match := form.fullmatch(op):
+            return (name, *match.groups())
+    return ("",)
 
 
 @dataclass(frozen=True)
@@ -84,6 +108,7 @@ class Registers:
         given = {("param", name): (n, 0) for name, n in launch.divides.items() if n >= WORTHWHILE}
         self.residues = given | {key: each for key, each in residues.items() if key}
         self.modulus = lcm(*(modulus for modulus, _ in residues.values()), 2 if given else 1)
+        self.small = 1 + max((abs(n) for n in _constants(program) if abs(n) < SMALL), default=0)
         self.loops = {each.counter: each for each in program.loops}
         outer = [a for a in program.loops if any(a is not b and a.head <= b.head <= a.back for b in program.loops)]
         self.around = [tuple(a for a in outer if a.head <= pc <= a.back) for pc in range(len(program.code))]
@@ -105,9 +130,36 @@ class Registers:
             for a in program.loops
         }
 
+    def constants(self, base: Any) -> int:
+        """Questions on a base that no counter asks are for values below this; counters from 0 may be compared with
+        constants below `small`."""
+        return NEAR if base[0] else self.small + NEAR
+
+    def near(self, base: Any) -> int:
+        """Counters may be compared with a bound plus at most this; one that is m·q + r has an r of its own."""
+        return NEAR + self.modulus_of(base) - 1
+
+    def modulus_of(self, base: Any) -> int:
+        """What shifts of the counters of a base are multiples of: what is known of their residues."""
+        return 1 if base[0] else self.modulus
+
+    def floor(self, base: Any) -> int:
+        """A counter that has been shifted is at this or above, and so is what is computed from it."""
+        return self.constants(base) + self.near(base) + self.modulus_of(base)
+
+    def stepped(self, result: Value, *operands: Value) -> Value:
+        """A sum. A counter that is at the floor may have been shifted: what is below the floor is not known then."""
+        if not isinstance(result, Counter) or result.value >= self.floor(result.base):
+            return result
+        shifted = any(isinstance(v, Counter) and v.value >= self.floor(v.base) for v in operands)
+        return UNIFORM if shifted else result
+
     # -- operands
 
     def value(self, warp: Warp, arg: str) -> Value:
+        found = warp.registers.get(arg)
+        if found is not None:
+            return found
         if arg == "%tid.x":
             return tuple(range(warp.number * 32, warp.number * 32 + 32))
         if re.fullmatch(r"%n?ctaid\.[xyz]", arg):
@@ -119,7 +171,7 @@ class Registers:
         if arg == "%laneid":
             return tuple(range(32))
         if arg.startswith("%"):
-            return warp.registers.get(arg, TOP)
+            return TOP
         if INTEGER.fullmatch(arg):
             return int(arg, 0)
         if arg in self.program.arrays:
@@ -234,7 +286,7 @@ class Registers:
         value -= bound.const
         if not difference:
             return int(value < 0)
-        value //= self.divisor(difference)
+        value //= self.divisor(base, difference)
         if any(v is TOP or v is UNIFORM for v in base[1]):
             return UNIFORM
         key = (base, difference)
@@ -246,9 +298,9 @@ class Registers:
         order = (*(v.value if isinstance(v, Counter) else v for v in base[1]), value)
         raise Fork(Question("bound", key, value, order))
 
-    def divisor(self, difference: Any) -> int:
+    def divisor(self, base: Any, difference: Any) -> int:
         """What a difference is known to be a multiple of; questions ask for the quotient. It divides all shifts."""
-        return gcd(self.modulus, *(c for _, c in difference))
+        return gcd(self.modulus_of(base), *(c for _, c in difference))
 
     def later(self, state: State, base: Any, value: int, bound: Affine) -> Value:
         """`above`, which asks only when the answer is used."""
@@ -274,7 +326,7 @@ class Registers:
                 a, b = b, a
             if not isinstance(a, Counter):
                 return compare(name, kind, a % (1 << 32) if isinstance(a, int) else a, b)
-            if a.base[0] or not isinstance(b, int) or not -SMALL < signed(b % (1 << 32), 32) < SMALL:
+            if a.base[0] or not isinstance(b, int) or not -self.small < signed(b % (1 << 32), 32) < self.small:
                 return UNIFORM
             return int((a.value == signed(b % (1 << 32), 32)) == (name == "eq"))
         if name in ("gt", "le"):
@@ -290,10 +342,10 @@ class Registers:
             if not isinstance(one, Counter):
                 continue
             if isinstance(other, int):
-                if one.base[0] or not -SMALL < other < SMALL:
+                if one.base[0] or not -self.small < other < self.small:
                     return UNIFORM
                 return int(other < one.value if swapped else one.value < other)
-            if not isinstance(other, Affine) or abs(other.const) > NEAR:
+            if not isinstance(other, Affine) or abs(other.const) > self.near(one.base):
                 return UNIFORM
             if swapped:  # other < one unless one < other + 1
                 return negate(self.above(state, one.base, one.value, Affine(other.terms, other.const + 1)))
@@ -301,12 +353,14 @@ class Registers:
         if not (launch_wide(a) and launch_wide(b)):
             return unknown(a, b)
         if isinstance(a, Affine) and isinstance(b, int):
-            if abs(b - 1 - a.const) < CONSTANTS:
-                return negate(self.later(state, ((), instance, 0), b - 1, a))
+            base: Any = ((), instance, 0)
+            if FAR < b - 1 - a.const < self.constants(base):
+                return negate(self.later(state, base, b - 1, a))
         elif isinstance(b, Affine):
             start = a if isinstance(a, Affine) else Affine((), a)
-            if abs(start.const - b.const) < CONSTANTS:
-                return self.later(state, (start.terms, instance, 0), start.const, b)
+            base = (start.terms, instance, 0)
+            if FAR < start.const - b.const < self.constants(base):
+                return self.later(state, base, start.const, b)
         x, y = (v % (1 << 32) if isinstance(v, int) else v for v in (a, b))
         return compare("lt", kind, x, y)
 
@@ -331,17 +385,20 @@ class Registers:
 
     def result(self, state: State, warp: Warp, each: Instruction) -> Value:
         op, args = each.op, each.args
-        if not each.writes or not re.fullmatch(r"%\w+", args[0]):
+        if len(each.writes) != 1 or each.writes[0] != args[0]:
             return TOP
-        if match := re.fullmatch(r"mov\.[busf](32|64)", op):
-            return self.moved(warp, each, int(match[1]))
-        if op.startswith("cvta.") or op in ("cvt.s64.s32", "cvt.u64.u32", "cvt.s32.s64", "cvt.u32.u64"):
+        form, *said = _form(op)
+        if form == "mov":
+            return self.moved(warp, each, int(said[0]))
+        if form == "cvt":
             return self.converted(self.value(warp, args[1]), op)
-        if match := re.fullmatch(r"ld\.param\.[sub](32|64)", op):
+        if form == "param":
             found = re.fullmatch(r"\[(\w+)\]", args[1])
             return symbol("param", found[1]) if found else TOP
-        if match := _INTEGER_OP.fullmatch(op):
-            name, kind = match[1][:3], match[2]
+        if form == "loaded":
+            return self.loaded(warp, args[1], said[0])
+        if form == "integer":
+            name, kind = said[0][:3], said[1]
             a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
             if name == "min" and kind == "s32" and (isinstance(a, Affine) or isinstance(b, Affine)):
                 found_min = self.minimum(state, warp, each.pc, a, b)
@@ -350,36 +407,48 @@ class Registers:
             divisor = b + (name == "and") if isinstance(b, int) and name in ("and", "rem") else 0
             if isinstance(a, Counter) and 2 <= divisor <= SMALL and self.modulus % divisor:
                 self.wanted = lcm(self.wanted, divisor)
-            return by_lane(lambda x, y: binary(name, kind, x, y, self.modulus), a, b)
-        if match := re.fullmatch(r"mad\.lo\.([su]32)", op):
+            return by_lane(lambda x, y: self.stepped(binary(name, kind, x, y, self.modulus), x, y), a, b)
+        if form == "mad":
             a, b, c = (self.operand(warp, arg, 32) for arg in args[1:4])
-            kind = match[1]
-            return by_lane(lambda x, y, z: binary("add", kind, binary("mul", kind, x, y), z), a, b, c)
-        if match := re.fullmatch(r"mul\.wide\.([su])32", op):
-            a, b = (self.converted(self.operand(warp, arg, 32), f"cvt.{match[1]}64.{match[1]}32") for arg in args[1:3])
+            kind = said[0]
+            return by_lane(lambda x, y, z: self.stepped(binary("add", kind, binary("mul", kind, x, y), z), z), a, b, c)
+        if form == "wide":
+            a, b = (self.converted(self.operand(warp, arg, 32), f"cvt.{said[0]}64.{said[0]}32") for arg in args[1:3])
             return by_lane(lambda x, y: binary("mul", "s64", x, y), a, b)
-        if match := re.fullmatch(r"(and|or|xor|not)\.pred", op):
+        if form == "logic":
             values = [self.value(warp, arg) for arg in args[1:]]
-            name = match[1]
+            name = said[0]
             return by_lane(negate if name == "not" else lambda x, y: logic(name, x, y), *values)
-        if match := re.fullmatch(r"setp\.(lt|le|gt|ge|eq|ne|lo|ls|hi|hs)\.([sub](?:32|64))", op):
-            name, kind = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}.get(match[1], match[1]), match[2]
+        if form == "setp":
+            name, kind = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}.get(said[0], said[0]), said[1]
             a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
             if isinstance(a, tuple) or isinstance(b, tuple):
                 return by_lane(lambda x, y: _of_lanes(name, kind, x, y), a, b)
             return self.test(state, warp, each.pc, name, kind, a, b)
-        if re.fullmatch(r"selp\.[subf](32|64)", op):
-            width = int(op[-2:])
+        if form == "selp":
+            width = int(said[0])
             a, b = (self.operand(warp, arg, width) for arg in args[1:3])
             return by_lane(_select, a, b, self.value(warp, args[3]))
-        if re.fullmatch(r"shfl\.sync\.idx\.b32", op) and args[2] == "0" and args[3] == "31":
+        if form == "shfl" and args[2] == "0" and args[3] == "31":
             return lanes_of(self.value(warp, args[1]))[0]
         return TOP
+
+    def loaded(self, warp: Warp, arg: str, width: str) -> Value:
+        """What lies at an address that is one for the launch, by a pointer by which nothing is stored: a symbol."""
+        match = re.fullmatch(r"\[(%\w+)(?:\+(\d+))?\]", arg)
+        at = self.value(warp, match[1]) if match else TOP
+        if not match or not isinstance(at, Affine):
+            return TOP
+        terms: list[tuple[Any, int]] = list(at.terms)
+        pointers = [key for key, _ in terms if key[0] == "param" and key[1] in self.program.only_read]
+        if len(pointers) != 1 or (pointers[0], 1) not in terms:
+            return TOP
+        return symbol("loaded", width, plus(at, Affine((), int(match[2] or 0))))
 
     def minimum(self, state: State, warp: Warp, pc: int, a: Value, b: Value) -> Value | None:
         """min of a bound and a small constant, by asking for the bound; None: some other one."""
         bound, limit = (a, b) if isinstance(a, Affine) else (b, a)
-        if not isinstance(limit, int) or not 0 < limit <= SMALL or not not_negative(bound):
+        if not isinstance(limit, int) or not 0 < limit <= self.small or not not_negative(bound):
             return None
         for n in range(limit):
             if not self.above(state, ((), self.instance(warp, pc), 0), n, bound):
@@ -409,6 +478,14 @@ class Registers:
         return by_lane(lambda v: v % (1 << 32) if isinstance(v, int) else unknown(v), value)
 
 
+def _constants(program: Program) -> list[int]:
+    """Constants that comparisons and minima of the text name."""
+    compared = [each for each in program.code if each.base in ("setp", "min")]
+    names = {arg for each in compared for arg in each.args[1:]}
+    moved = [each.args[1] for each in program.code if each.base == "mov" and each.args[0] in names]
+    return [int(arg, 0) for arg in (*names, *moved) if INTEGER.fullmatch(arg)]
+
+
 def _of_lanes(name: str, kind: str, a: Value, b: Value) -> Value:
     return unknown(a, b) if isinstance(a, Counter) or isinstance(b, Counter) else compare(name, kind, a, b)
 
@@ -427,4 +504,4 @@ def _extended(value: Value) -> Value:
     return value if isinstance(value, Affine) else unknown(value)
 
 
-__all__ = ["BASE", "CONSTANTS", "FAR", "Fork", "Question", "Registers", "Residue"]
+__all__ = ["BASE", "FAR", "Fork", "Question", "Registers", "Residue"]

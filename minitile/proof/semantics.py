@@ -12,11 +12,23 @@ from typing import Any
 
 from minitile.proof import barriers
 from minitile.proof.descriptors import rows_of_16
-from minitile.proof.events import MBarrier, Product, replace
+from minitile.proof.events import Footprint, MBarrier, Product, replace
 from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import BASE, Fork, Question, Registers, Residue
 from minitile.proof.state import ALL, State, Warp
-from minitile.proof.text import ARITHMETIC, EVENTS, Fault, Instruction, Launch, Program, Refused, is_wait, registers
+from minitile.proof.text import (
+    ARITHMETIC,
+    ATOMIC,
+    EVENTS,
+    Fault,
+    Instruction,
+    Launch,
+    Program,
+    Refused,
+    is_plain,
+    is_wait,
+    registers,
+)
 from minitile.proof.values import TOP, UNIFORM, Predicate, symbol
 
 _IDLE = (
@@ -47,7 +59,6 @@ _SHARED = re.compile(r"(?:st|ld)\.shared(?:::cta)?(?:\.v([24]))?\.[busf](8|16|32
 _BAR_RED = re.compile(r"(?:bar|barrier)\.red(?:\.aligned)?\.(?:popc\.u32|(?:and|or)\.pred)")
 _ITEM = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 _ACCESSES = ("st", "ld", "stmatrix", "ldmatrix")
-_ATOMIC = ("atom.global", "atom.relaxed.gpu.global", "atom.acq_rel.gpu.global", "ld.acquire.gpu.global")
 
 
 class Machine(Registers):
@@ -66,14 +77,19 @@ class Machine(Registers):
         self.unit = min([4, *(int(each[2]) // 8 for each in sizes if each)])
         self.memory = Memory(self.unit, BASE, program.shared)
         self.products = self._product_registers()
+        self.covered: dict[tuple[tuple[int, int, int, int], ...], Footprint] = {}
         for each in program.code:
             if each.op.startswith("mbarrier.try_wait") and not is_wait(program.code, each.pc):
                 raise Refused(each.line, "a wait that is not tried again at once")
         self.open = [self._open(each) for each in program.code]
         self.touches = [self._bits({*each.reads, *each.writes}) for each in program.code]
-        self.plain = [self._plain(each) for each in program.code]
-        self.computes = [  # whether nothing but arithmetic lies between an open branch and its end
-            all(self.plain[i] or program.code[i].base == "bra" for i in range(pc + 1, end))
+        self.plain = [is_plain(each) for each in program.code]
+        self.computes = [  # whether nothing that matters lies between an open branch and its end
+            all(
+                program.code[i].base == "bra"
+                or (self.plain[i] and program.live[end].isdisjoint(program.code[i].writes))
+                for i in range(pc + 1, end)
+            )
             for pc, end in enumerate(self.open)
         ]
 
@@ -121,16 +137,14 @@ class Machine(Registers):
             warp.registers[name] = TOP
 
     @staticmethod
-    def _plain(each: Instruction) -> bool:
-        """Whether an instruction only computes, or has to do with global memory only."""
-        if each.op.startswith(("elect", "shfl", "vote", "redux", "match", "mma")):
-            return False
-        return (each.base in ARITHMETIC and not each.op.startswith("ld.shared")) or each.op.startswith(_IDLE[2:])
-
-    @staticmethod
     def _is_access(each: Instruction) -> bool:
         """Whether an instruction does no more than to access shared memory; it may be taken for executed then."""
         return bool(_SHARED.fullmatch(each.op) or _CP_ASYNC.fullmatch(each.op) or _STORES.fullmatch(each.op))
+
+    @staticmethod
+    def _is_of_global(each: Instruction) -> bool:
+        """Whether an instruction is an atomic or a fence for global memory only."""
+        return each.op.startswith((*ATOMIC, *_IDLE_FENCES))
 
     @staticmethod
     def _is_asked(warp: Warp, each: Instruction) -> bool:
@@ -146,10 +160,10 @@ class Machine(Registers):
         while now < end:
             inner = code[now]
             if inner.base == "bra":
-                if inner.target <= inner.pc:
+                if inner.target <= inner.pc and (inner.pc not in self.program.spins or inner.target <= each.pc):
                     return 0
                 end = max(end, inner.target)
-            elif not self._plain(inner) and not self._is_access(inner):
+            elif not is_plain(inner) and not self._is_access(inner) and not self._is_of_global(inner):
                 return 0
             now += 1
         inside = any(each.pc < i.target < end and not each.pc <= i.pc < end for i in code if i.base == "bra")
@@ -163,6 +177,8 @@ class Machine(Registers):
             self._forget(warp, pc, now)
             each = code[now]
             if each.base == "bra":
+                if now in self.program.spins:
+                    self._spun(warp, each)
                 continue
             lanes, known = self.possible(state, warp, each)
             if not self.plain[now]:
@@ -187,6 +203,10 @@ class Machine(Registers):
                 warp.registers[name] = TOP
 
     def branch(self, state: State, warp: Warp, each: Instruction) -> None:
+        if each.pc in self.program.spins:
+            self._spun(warp, each)
+            warp.pc += 1
+            return
         if each.guard and self.open[each.pc]:
             taken, known = self.possible(state, warp, each)
             arms = any(i.base == "bra" for i in self.program.code[each.pc + 1 : self.open[each.pc]])
@@ -210,6 +230,13 @@ class Machine(Registers):
             warp.mask &= ~taken
             warp.pc += 1
 
+    def _spun(self, warp: Warp, each: Instruction) -> None:
+        """Some number of rounds of a quiet loop: nothing is known of what they compute."""
+        for inner in self.program.code[each.target : each.pc]:
+            self._touch(warp, inner)
+            for name in inner.writes:
+                warp.registers[name] = TOP
+
     def _touch(self, warp: Warp, each: Instruction) -> None:
         """Registers that an instruction accesses, against products that are under way."""
         touched = self.touches[each.pc]
@@ -230,7 +257,7 @@ class Machine(Registers):
                 lanes != ALL or each.args[-1] not in ("0xffffffff", "-1", "4294967295")
             ):
                 raise Refused(each.line, f"by some lanes of a warp: {each.text}")
-            if each.base == "ld" and not op.startswith(("ld.param.", "ld.global.", "ld.const.", "ld.local.", *_ATOMIC)):
+            if each.base == "ld" and not op.startswith(("ld.param.", "ld.global.", "ld.const.", "ld.local.", *ATOMIC)):
                 raise Refused(each.line, f"not known: {each.op}")
             self.arithmetic(state, warp, each, lanes)
         elif each.base == "mbarrier":
@@ -245,7 +272,7 @@ class Machine(Registers):
             self.fence(state, warp, each, lanes)
         elif op == "ret":
             self.ret(state, warp, each, lanes)
-        elif op.startswith(_ATOMIC):
+        elif op.startswith(ATOMIC):
             for name in each.writes:
                 self.put(warp, name, TOP, lanes)
         elif op.startswith(_IDLE):
@@ -492,21 +519,28 @@ class Machine(Registers):
             raise Refused(line, f"not known: {each.text}")
         operands = [] if fragment else [(args[1], 64, majors[0] if majors else 0)]
         operands.append((args[2], int(match[1]), majors[-1] if majors else 0))
-        units, words = 0, []
+        words = []
         for arg, outer, major in operands:
             word = self.number(warp, arg, line) % (1 << 64)
-            shape = (int(match[2]), outer * _ITEM[match[3]]) if major else (outer, 32)
-            pieces = rows_of_16(word, major, *shape)
-            if pieces is None:
-                raise Refused(line, f"a descriptor that is not known: {word:#x}")
-            words.append(word)
-            for address in pieces:
-                units |= self.memory.span(address, 16, line)
-        known = self.begun(state, warp, (warp.pc, *words), line)
-        foot = self.memory.of(((0, units),))
+            words.append((word, major, *((int(match[2]), outer * _ITEM[match[3]]) if major else (outer, 32))))
+        known = self.begun(state, warp, (warp.pc, *(word for word, *_ in words)), line)
+        foot = self.read_by_product(tuple(words), line)
         event = self.memory.access(state, warp, line, foot, write=False, asynchronous=True, begun=known)
         warp.open += (Product(event, accumulators, fragments, form),)
         self.part(state, warp, event)
+
+    def read_by_product(self, operands: tuple[tuple[int, int, int, int], ...], line: int) -> Footprint:
+        """What operands (descriptor, major, rows, bytes of a row) cover."""
+        if operands not in self.covered:
+            units = 0
+            for operand in operands:
+                pieces = rows_of_16(*operand)
+                if pieces is None:
+                    raise Refused(line, f"a descriptor that is not known: {operand[0]:#x}")
+                for address in pieces:
+                    units |= self.memory.span(address, 16, line)
+            self.covered[operands] = self.memory.of(((0, units),))
+        return self.covered[operands]
 
     def part(self, state: State, warp: Warp, event: int) -> None:
         """A warp has executed its part of the product; with the last part all warps learn which waits the others had

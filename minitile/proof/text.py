@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -77,7 +78,7 @@ class Instruction:
     reads: tuple[str, ...]
     target: int = -1
 
-    @property
+    @cached_property
     def base(self) -> str:
         return self.op.partition(".")[0]
 
@@ -96,7 +97,9 @@ class Loop:
 @dataclass(frozen=True)
 class Program:
     """A parsed entry. `arrays`: shared arrays as name to (offset, bytes); `live[pc]`: registers live before pc;
-    `ahead[pc]`: instructions that may be reached from pc; `next_kept[pc]`: the next one that counts."""
+    `ahead[pc]`: instructions that may be reached from pc; `next_kept[pc]`: the next one that counts; `spins`: backward
+    branches of loops that only compute and wait for global memory; `only_read`: pointers by which nothing is stored to
+    global memory."""
 
     name: str
     code: tuple[Instruction, ...]
@@ -107,6 +110,8 @@ class Program:
     live: tuple[frozenset[str], ...]
     ahead: tuple[int, ...]
     next_kept: tuple[int, ...]
+    spins: frozenset[int]
+    only_read: frozenset[str]
 
 
 def split_operands(text: str) -> tuple[str, ...]:
@@ -228,12 +233,12 @@ def parse(text: str, launch: Launch) -> Program:
         if each.base == "bra":
             if each.op not in ("bra", "bra.uni") or len(each.args) != 1 or each.args[0] not in labels:
                 raise Refused(each.line, f"not known: {each.text}")
-            code[n] = Instruction(**{**each.__dict__, "target": labels[each.args[0]]})
+            code[n] = replace(each, target=labels[each.args[0]])
     arrays, shared = _arrays(header, body, launch)
     successors = [_successors(each) for each in code]
     live = _live(code, successors)
     ahead = _ahead(code, successors)
-    loops = _loops(code)
+    loops, spins = _loops(code)
     needed = _needed(code, loops)
     return Program(
         name=name,
@@ -245,6 +250,8 @@ def parse(text: str, launch: Launch) -> Program:
         live=tuple(frozenset(each & needed) for each in live),
         ahead=tuple(ahead),
         next_kept=_next_kept(code, needed),
+        spins=spins,
+        only_read=_only_read(header, code),
     )
 
 
@@ -296,30 +303,82 @@ def is_wait(code: tuple[Instruction, ...] | list[Instruction], pc: int) -> bool:
     )
 
 
-def _loops(code: list[Instruction]) -> tuple[Loop, ...]:
-    """Counted loops; a backward branch that belongs to a wait is none, any other is refused."""
-    out = []
+_MEET = ("elect", "shfl", "vote", "redux", "match", "mma", "activemask", "ld.shared")
+_OF_GLOBAL = ("prefetch", "nanosleep", "st.global.", "red.global", "red.relaxed.gpu.global")
+ATOMIC = ("atom.global", "atom.relaxed.gpu.global", "atom.acq_rel.gpu.global", "ld.acquire.gpu.global")
+
+
+def is_plain(each: Instruction) -> bool:
+    """Whether an instruction only computes, or has to do with global memory only."""
+    return not each.op.startswith(_MEET) and (each.base in ARITHMETIC or each.op.startswith(_OF_GLOBAL))
+
+
+def _is_quiet(code: list[Instruction], back: Instruction) -> bool:
+    """Whether what lies between a backward branch and its target only computes and has to do with global memory."""
+    inside = code[back.target : back.pc]
+    return all(
+        is_plain(i) or i.op.startswith(ATOMIC) or (i.base == "bra" and i.pc < i.target <= back.pc + 1) for i in inside
+    )
+
+
+def _only_read(header: str, code: list[Instruction]) -> frozenset[str]:
+    """Parameters of 64 bits from which no address of a store, an atomic or a bulk copy is computed; a map X_map…
+    stands for X too."""
+    found = {
+        name
+        for each in code
+        if each.op.startswith(("st.global", "red.", "atom.")) or ".global.shared" in each.op
+        for arg in each.args
+        if arg.startswith("[")
+        for name in re.findall(r"[%\w.]+", re.sub(r"\{[^}]*\}", "", arg))
+    }
+    grown = True
+    while grown:
+        size = len(found)
+        for each in code:
+            if each.base in ARITHMETIC and not found.isdisjoint(each.writes):
+                found |= {name for arg in each.args for name in re.findall(r"[%\w.]+", arg)}
+        grown = len(found) > size
+    pointers = re.findall(r"\.param\s+\.[bu]64\b[^,)]*?(\w+)\s*(?=[,)\n])", header)
+    written = found | {name.partition("_map")[0] for name in found if "_map" in name}
+    return frozenset(pointers) - written
+
+
+def _loops(code: list[Instruction]) -> tuple[tuple[Loop, ...], frozenset[int]]:
+    """Counted loops, and the backward branches of others that are quiet; a backward branch that belongs to a wait is
+    none, any other is refused."""
+    out, spins = [], set()
     for each in code:
         if each.base != "bra" or each.target > each.pc:
             continue
         if is_wait(code, each.target) and each.pc == each.target + 1:
             continue
-        inside = code[each.target : each.pc]
-        tests = [i for i in inside if each.guard in i.writes]
-        if each.negated or not tests or not re.fullmatch(r"setp\.lt\.[su]32", tests[-1].op) or tests[-1].guard:
-            raise Refused(each.line, f"a loop that is not counted: {each.text}")
-        counter, bound = tests[-1].args[1:3]
-        steps = [i for i in inside if counter in i.writes]
-        grows = len(steps) == 1 and re.fullmatch(r"add\.[su]32", steps[0].op) and steps[0].args[1] == counter
-        if not grows or steps[0].guard or not re.fullmatch(r"[1-9]\d*", steps[0].args[2]):
-            raise Refused(each.line, f"a loop whose counter {counter} does not grow by a constant")
-        if any(bound in i.writes for i in inside):
-            raise Refused(each.line, f"a loop whose bound {bound} changes")
-        out.append(Loop(each.target, each.pc, counter, bound, int(steps[0].args[2])))
+        try:
+            out.append(_counted(code, each))
+        except Refused:
+            if not _is_quiet(code, each):
+                raise
+            spins.add(each.pc)
     counters = [each.counter for each in out]
     if len(set(counters)) != len(counters):
         raise Refused(0, "one counter of two loops")
-    return tuple(out)
+    return tuple(out), frozenset(spins)
+
+
+def _counted(code: list[Instruction], each: Instruction) -> Loop:
+    """The loop of a backward branch, or Refused."""
+    inside = code[each.target : each.pc]
+    tests = [i for i in inside if each.guard in i.writes]
+    if each.negated or not tests or not re.fullmatch(r"setp\.lt\.[su]32", tests[-1].op) or tests[-1].guard:
+        raise Refused(each.line, f"a loop that is not counted: {each.text}")
+    counter, bound = tests[-1].args[1:3]
+    steps = [i for i in inside if counter in i.writes]
+    grows = len(steps) == 1 and re.fullmatch(r"add\.[su]32", steps[0].op) and steps[0].args[1] == counter
+    if not grows or steps[0].guard or not re.fullmatch(r"[1-9]\d*", steps[0].args[2]):
+        raise Refused(each.line, f"a loop whose counter {counter} does not grow by a constant")
+    if any(bound in i.writes for i in inside):
+        raise Refused(each.line, f"a loop whose bound {bound} changes")
+    return Loop(each.target, each.pc, counter, bound, int(steps[0].args[2]))
 
 
 def data_operands(each: Instruction) -> tuple[int, ...]:

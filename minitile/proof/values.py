@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-SMALL: Final = 8  # counters may be compared with constants below this
+SMALL: Final = 8  # counters may be compared with constants below this, at most
 DEEP: Final = 8  # symbols are not nested deeper than this
 NEAR: Final = 4  # and with a bound plus at most this
 
@@ -166,7 +166,7 @@ def binary(name: str, kind: str, a: Value, b: Value, modulus: int = 1) -> Value:
         name, b = "mul", 1 << b
     if name == "mul" and isinstance(b, int):
         return _normal(plus(Affine((), 0), affine(a, width), signed(b, width)), width)
-    exact = _by_constant(name, a, b, width) if isinstance(a, Affine) and isinstance(b, int) else None
+    exact = _by_constant(name, a, b, width, is_signed) if isinstance(a, Affine) and isinstance(b, int) else None
     if exact is None and max(_depth(a), _depth(b)) >= DEEP:
         return UNIFORM
     return symbol(name, kind, a, b) if exact is None else exact
@@ -182,7 +182,7 @@ def _depth(a: Value, limit: int = DEEP) -> int:
     return 1 + max(inner, default=0)
 
 
-def _by_constant(name: str, a: Affine, b: int, width: int) -> Value | None:
+def _by_constant(name: str, a: Affine, b: int, width: int, is_signed: bool) -> Value | None:
     """Division, remainder, shift and mask by a constant that divides all coefficients; None: not exact."""
     if b == 0 and name in ("or", "xor", "shr", "and"):
         return 0 if name == "and" else a
@@ -193,7 +193,8 @@ def _by_constant(name: str, a: Affine, b: int, width: int) -> Value | None:
     divisor = 1 << min(b, 64) if name == "shr" else b
     if name not in ("shr", "div", "rem") or divisor <= 0 or b >= width * (name == "shr") + (1 << 31) * (name != "shr"):
         return None
-    if any(c % divisor for _, c in a.terms) or not not_negative(a):
+    floors = name == "shr" and is_signed  # so does the quotient below, of negative numbers too
+    if any(c % divisor for _, c in a.terms) or not (floors or not_negative(a)):
         return None
     if name == "rem":
         return a.const % divisor
@@ -227,8 +228,10 @@ def residue_asked(a: Value) -> tuple[Hashable, int] | None:
         found = residue_asked(x) or residue_asked(y)
         if found:
             return found
-        divisor = y + 1 if name == "and" else 1 << y if name == "shr" and y < 3 else y
-        if name in ("div", "rem", "and", "shr") and isinstance(y, int) and 2 <= divisor <= 8 and isinstance(x, Affine):
+        divisor = 0
+        if isinstance(y, int):
+            divisor = y + 1 if name == "and" else 1 << min(y, 8) if name == "shr" else y
+        if name in ("div", "rem", "and", "shr") and 2 <= divisor <= 8 and isinstance(x, Affine):
             for root, c in x.terms:
                 if c % divisor:
                     return root, divisor

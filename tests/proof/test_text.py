@@ -6,6 +6,10 @@ import pytest
 
 from minitile.proof import Launch, Refused, prove
 from minitile.proof.descriptors import rows_of_16
+from minitile.proof.explore import Explorer
+from minitile.proof.registers import BASE
+from minitile.proof.state import Warp
+from minitile.proof.text import parse
 from minitile.proof.values import TOP, UNIFORM, Affine, Counter, binary, by_lane, compare, logic, negate, symbol
 
 HEAD = """.version 8.4
@@ -51,6 +55,7 @@ MAP = "mov.b64 %d0, T;"
 PUT = "@%p0 cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%d0, {%r9}], [%r1];"
 DONE = "cp.async.bulk.commit_group;\n cp.async.bulk.wait_group.read 0;"
 DATA = "ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0;"
+MINE = "ld.param.u64 %d2, [G]; ld.global.u32 %r3, [%d2]; setp.eq.u32 %p4, %r3, 0;"
 LOOP = (
     "mov.b32 %r6, 0;\n setp.ge.s32 %p2, %r6, %r9;\n @%p2 bra.uni $e;\n$l:\n{}\n add.s32 %r6, %r6, 1;\n"
     " setp.lt.s32 %p2, %r6, %r9;\n @%p2 bra.uni $l;\n$e:"
@@ -62,7 +67,9 @@ LOOP = (
     [
         "",
         f"{STORE} mov.u32 %r3, %r2; {LOAD}",
+        "elect.sync _|%p4, 0xffffffff; bar.sync 0;",
         f"{STORE} bar.sync 0; {OTHER} {LOAD}",
+        f"{STORE} bar.sync 0; ld.shared.u32 %r4, [%r1];",
         "st.shared.u16 [%r2], %r0; add.u32 %r3, %r2, 2; st.shared.u16 [%r3], %r0; bar.sync 0;",
         # What nothing depends on may go either way.
         f"{STORE} {DATA} @%p4 bra $a; st.global.u32 [%d1], %r3;\n$a: bar.sync 0;",
@@ -76,6 +83,9 @@ LOOP = (
         f"{DATA} @%p4 st.shared.u32 [%r2], %r0; bar.sync 0; {OTHER} {LOAD}",
         f"{STORE} bar.sync 0; {OTHER} {DATA.replace('r3', 'r8')} @%p4 bra $a; {LOAD} bra $b;"
         f"\n$a:\n {LOAD}\n$b: bar.sync 0; {STORE}",
+        # Loops that wait for global memory; a truth of memory that is only read is one for the block.
+        f"{STORE} $l:\n {DATA} @%p4 bra $l; bar.sync 0; {OTHER} {LOAD}",
+        f"{MINE} @%p4 bra.uni $a; {STORE} bar.sync 0; {OTHER} {LOAD}\n$a:",
         # Two loops by one bound, one after the other; a slot that is the counter's remainder; a bound of at most 3.
         f"{LOOP.format('')} {LOOP.format('bar.sync 0;').replace('$l', '$k').replace('$e', '$f').replace('%r6', '%r7')}",
         LOOP.format("rem.s32 %r8, %r6, 3; mul.lo.s32 %r8, %r8, 256; add.s32 %r8, %r8, %r2; st.shared.u32 [%r8], %r0;"),
@@ -131,7 +141,15 @@ def test_sound(body):
         (f"{MAP} {STORE} fence.proxy.async.shared::cta; {PUT} {DONE}", "nothing has written"),
         ("ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0; @%p4 bra $a; bar.sync 0;\n$a:", "may differ in the warp"),
         ("ld.global.u32 %r3, [%d1]; st.shared.u32 [%r3], %r0;", "not known: [%r3]"),
-        ("$l:\n ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0; @%p4 bra $l;", "not counted"),
+        (f"$l:\n {DATA} bar.sync 0; @%p4 bra $l;", "not counted"),
+        (f"$l:\n {DATA} {STORE} @%p4 bra $l;", "not counted"),
+        (f"$l:\n {DATA} add.u32 %r2, %r2, 4; @%p4 bra $l; {STORE}", "not known: [%r2]"),
+        # A load by a pointer that the kernel stores by may give another value each time.
+        (f"{MINE} @%p4 bra.uni $a; bar.sync 0;\n$a: st.global.u32 [%d2], %r3;", "may differ in the warp"),
+        (
+            f"{MINE.replace('[%d2]', '[%d2+4]')} red.global.add.u32 [%d2], 1; @%p4 bra.uni $a; bar.sync 0;\n$a:",
+            "differ",
+        ),
         ("red.shared.add.u32 [%r1], 1;", "not known"),
         ("tcgen05.fence::before_thread_sync;", "not known"),
         ("cp.async.mbarrier.arrive.shared.b64 [%r1];", "not known"),
@@ -168,6 +186,10 @@ def test_refused(body, why):
 
 ARRIVE = "mbarrier.arrive.shared.b64 _, [%r1+1024];"
 EXPECT = "@%p0 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1+1024], 1024;"
+FENCE_OF_64 = (
+    "mov.b64 %d3, 0; wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 "
+    "{%f0, %f1, %f2, %f3}, %d3, %d3, 1, 1, 1, 0, 0;"
+)
 EXPECT_AND_COPY = EXPECT + COPY[COPY.index("@%p0 cp") :]
 ROLE = "setp.eq.u32 %p5, %r0, 32; setp.lt.u32 %p3, %r0, 32; @!%p3 bra $z; {}\n bra $y;\n$z:\n{}\n$y:"
 
@@ -183,6 +205,8 @@ ROLE = "setp.eq.u32 %p5, %r0, 32; setp.lt.u32 %p3, %r0, 32; @!%p3 bra $z; {}\n b
         (ROLE.format("bar.sync 1, 64;", "bar.arrive 1, 32;"), "different numbers"),
         (ROLE.format("", "bar.arrive 1, 64; bar.arrive 1, 64;"), "arrives at a barrier twice"),
         ("bar.sync 16;", "a barrier 16 of"),
+        ("bar.sync 1, 128;", "of 128 threads"),
+        ("st.shared.v2.u32 [%r2], {%r0, %r0};", "misaligned"),
         ("bar.sync 1, 48;", "of 48 threads"),
         ("ld.global.u32 %r3, [%d1]; bar.sync %r3;", "not known: %r3"),
         ("bar.red.popc.s32 %r3, 0, %p0;", "not known: bar.red"),
@@ -204,6 +228,11 @@ ROLE = "setp.eq.u32 %p5, %r0, 32; setp.lt.u32 %p3, %r0, 32; @!%p3 bra $z; {}\n b
             "E: the phase may",
         ),
         (f"{INIT} {MAP} {COPY} {EXPECT}", "A: expects bytes"),
+        (
+            "setp.eq.u32 %p2, %r1, 0; @%p2 bra.uni $b; @%p0 bra $a; bar.arrive 1, 64;\n$b: bar.arrive 2, 64;\n$a:",
+            "a label",
+        ),
+        (f"{FENCE_OF_64} {INIT}", "less than four warps"),
         ("fence.proxy.alias;", "not known: fence"),
         ("@%p0 elect.sync _|%p4, 0xffffffff;", "may differ in the warp"),
         ("elect.sync _|%p4, 0x0000ffff;", "by some lanes of a warp"),
@@ -217,6 +246,124 @@ def test_each_rule(body, why):
     """For each rule a text that only this rule refuses."""
     found = verdict(body, box=256 if "bulk_group" in body else 1024)
     assert why in found
+
+
+START = BASE >> 4 | 128 >> 4 << 16 | 256 >> 4 << 32  # rows of 16 bytes, by 8: 128 bytes along K, 256 along M or N
+FILLED = (
+    "mad.lo.u32 %r3, %r0, 16, %r1; st.shared.v4.u32 [%r3], {0, 0, 0, 0}; st.shared.v4.u32 [%r3+2048], {0, 0, 0, 0};\n"
+    f"fence.proxy.async.shared::cta; bar.sync 0; mov.b64 %d3, {START}; mov.b64 %d4, {START + 128};\n"
+)
+FENCE = "wgmma.fence.sync.aligned;"
+INSTRUCTION = "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16"
+PRODUCT = f"{INSTRUCTION} {{%f0, %f1, %f2, %f3}}, %d3, %d4, 1, 1, 1, 0, 0;"
+FROM_REGISTERS = f"{INSTRUCTION} {{%f0, %f1, %f2, %f3}}, {{%r10, %r11, %r12, %r13}}, %d4, 1, 1, 1, 0;"
+COMMIT, FINISHED = "wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"
+OTHERS = PRODUCT.replace("%f0, %f1, %f2, %f3", "%f4, %f5, %f6, %f7")
+OF_RESULTS = FROM_REGISTERS.replace("{%f0, %f1, %f2, %f3}", "{%f4, %f5, %f6, %f7}").replace("%r10", "%f0")
+WARPGROUP = [  # of 128 threads: what is found, "" for proved
+    (f"{FENCE} {PRODUCT} {COMMIT} {FINISHED} add.f32 %f4, %f0, %f1;", ""),
+    (f"{FENCE} {PRODUCT} {PRODUCT} {COMMIT} {FINISHED}", ""),
+    (f"{FENCE} {PRODUCT} {OTHERS} {COMMIT} {FINISHED}", ""),
+    (f"{FENCE} {FROM_REGISTERS} {COMMIT} {FINISHED} mov.b32 %r10, 0;", ""),
+    (f"{PRODUCT} {COMMIT} {FINISHED}", "no wgmma.fence"),
+    (f"{FENCE} mov.b32 %f0, 0; {PRODUCT} {COMMIT} {FINISHED}", "no wgmma.fence"),
+    (f"{FENCE} {PRODUCT} {COMMIT} add.f32 %f4, %f0, %f1; {FINISHED}", "accesses registers of a product"),
+    (f"{FENCE} {FROM_REGISTERS} {COMMIT} mov.b32 %r10, 0; {FINISHED}", "accesses registers of a product"),
+    (f"{FENCE} {PRODUCT} {COMMIT}", "ends while"),
+    (f"{FENCE} {PRODUCT}", "ends while"),
+    (
+        f"{FENCE} {PRODUCT} {COMMIT} {PRODUCT.replace('%f3', '%f4')} {COMMIT} {FINISHED}",
+        "accesses registers of a product",
+    ),
+    (
+        f"{FENCE} {PRODUCT} {OF_RESULTS} {COMMIT} {FINISHED}",
+        "accesses registers of a product",
+    ),
+    (
+        f"{FENCE} {FROM_REGISTERS} {OTHERS.replace('%f4', '%r10')} {COMMIT} {FINISHED}",
+        "accesses registers of a product",
+    ),
+    (f"{FENCE} {PRODUCT} {COMMIT} st.shared.u32 [%r3], 0; {FINISHED}", "races with line"),
+    (f"{FENCE} {PRODUCT} {COMMIT} {FINISHED} st.shared.u32 [%r3], 0;", ""),  # a warp's wait speaks for its warpgroup
+    (f"{FENCE} {PRODUCT} {COMMIT} {FINISHED} bar.sync 0; st.shared.u32 [%r3], 0;", ""),
+    (f"or.b64 %d3, %d3, {1 << 49}; {FENCE} {PRODUCT} {COMMIT} {FINISHED}", "a descriptor that is not known"),
+    (
+        f"setp.lt.u32 %p3, %r0, 32; selp.b64 %d3, %d3, %d4, %p3; {FENCE} {PRODUCT} {COMMIT} {FINISHED}",
+        "different products",
+    ),
+    (f"setp.lt.u32 %p3, %r0, 32; @%p3 bra $a; {FENCE} {PRODUCT} {COMMIT}\n$a: {FINISHED}", "stuck"),
+    (f"{FENCE} {PRODUCT.replace('k16', 'k8')} {COMMIT} {FINISHED}", "not known: wgmma"),
+    (f"{FENCE} {PRODUCT.replace('bf16.bf16', 'b1.b1')} {COMMIT} {FINISHED}", "not known: wgmma"),
+    (f"{FENCE} {PRODUCT.replace('{%f0, %f1, %f2, %f3}', '%f0')} {COMMIT} {FINISHED}", "not known: wgmma"),
+    (f"{FENCE} {PRODUCT.replace(', 0, 0;', ', 0;')} {COMMIT} {FINISHED}", "not known: wgmma"),
+    (f"{FENCE} {PRODUCT.replace('%d3', '%d5')} {COMMIT} {FINISHED}", "not known: %d5"),
+]
+
+
+@pytest.mark.parametrize(("body", "why"), WARPGROUP)
+def test_products(body, why):
+    found = verdict(FILLED + body, threads=128)
+    assert found == "proved" if not why else why in found
+
+
+WHOLE = HEAD.format(threads=64, shared=4096) + "$l: bar.sync 0;\n  ret;\n}\n"
+COUNTED = WHOLE.replace("$l: bar.sync 0;", LOOP.format("bar.sync 0;"))
+STEP, TEST = "add.s32 %r6, %r6, 1;", " setp.lt.s32 %p2, %r6, %r9;\n @%p2 bra.uni $l;"
+AGAIN = LOOP.format("").replace("$l", "$k").replace("$e", "$f")
+READ = [  # whole texts: what is changed, and what is found
+    (WHOLE, "bar.sync 0;", "/* */ bar.sync 0;", "comments by"),
+    (WHOLE, ".visible .entry f", ".visible .entry g()\n.visible .entry f", "not exactly one entry"),
+    (WHOLE, ".visible .entry f", ".func g()\n.visible .entry f", "not exactly one entry"),
+    (WHOLE, ".visible .entry f", ".visible .other f", "not exactly one entry"),
+    (WHOLE, "\n{\n", "\n", "no body"),
+    (WHOLE, "ret;\n}", "ret;\n", "no body"),
+    (WHOLE, ".reqntid 64", ".reqntid 64\n.reqnctapercluster 2", "clusters"),
+    (WHOLE, ".reqntid 64", ".reqntid 33", "threads: 33"),
+    (WHOLE, ".reqntid 64", ".reqntid 2048", "threads: 2048"),
+    (WHOLE, ".reqntid 64", ".reqntid 0", "threads: 0"),
+    (WHOLE, ".reqntid 64", "", "threads: None"),
+    (WHOLE, ".reqntid 64", ".reqntid 64, 2", "more than one dimension"),
+    (WHOLE, "  ret;", "", "control runs out"),
+    (WHOLE, "  ret;", "  @%p0 ret;", "control runs out"),
+    (WHOLE, "  ret;", "$l: ret;", "label twice"),
+    (WHOLE, "  ret;", "  bra $nowhere;\n  ret;", "not known: bra"),
+    (WHOLE, "  ret;", "  bra.far $x;\n$x: ret;", "not known: bra"),
+    (WHOLE, "  ret;", "  bra $x, $x;\n$x: ret;", "not known: bra"),
+    (WHOLE, "  ret;", "  12;\n  ret;", "not an instruction"),
+    (WHOLE, "  ret;", "  frobnicate.b32 %r0;\n  ret;", "not known: frobnicate"),
+    (WHOLE, "  ret;", "  bar.sync\n 0;\n  ret;", "does not end in its line"),
+    (WHOLE, "  ret;", "  { bar.sync 0;\n  ret;", "does not end in its line"),
+    (COUNTED, STEP, f"@%p0 {STEP}", "does not grow by a constant"),
+    (COUNTED, STEP, "add.s32 %r6, %r6, 0;", "does not grow by a constant"),
+    (COUNTED, STEP, "add.s32 %r6, %r6, %r9;", "does not grow by a constant"),
+    (COUNTED, STEP, "add.s32 %r6, %r7, 1;", "does not grow by a constant"),
+    (COUNTED, STEP, "sub.s32 %r6, %r6, 1;", "does not grow by a constant"),
+    (COUNTED, STEP, f"{STEP} {STEP}", "does not grow by a constant"),
+    (COUNTED, STEP, f"{STEP} add.s32 %r9, %r9, 1;", "changes"),
+    (COUNTED, TEST, TEST.replace("@%p2", "@!%p2"), "not counted"),
+    (COUNTED, TEST, TEST.replace(" setp", "@%p0 setp"), "not counted"),
+    (COUNTED, TEST, TEST.replace("setp.lt", "setp.ne"), "not counted"),
+    (COUNTED, TEST, " @%p3 bra.uni $l;", "not counted"),
+    (COUNTED, "  ret;", AGAIN.replace("add.s32", "bar.sync 0; add.s32") + "\n  ret;", "one counter of two loops"),
+    (COUNTED, "", "", ""),
+    (WHOLE, "", "", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "old", "new", "why"), READ)
+def test_read(text, old, new, why):
+    try:
+        prove(text.replace(old, new, 1), Launch({"T": 1024}))
+        found = ""
+    except Refused as refused:
+        found = str(refused)
+    assert found == "" if not why else why in found
+
+
+def test_threads_of_the_launch():
+    with pytest.raises(Refused, match="threads of the launch"):
+        prove(WHOLE, Launch({"T": 1024}, threads=128))
+    assert prove(WHOLE.replace(".reqntid 64", ""), Launch({"T": 1024}, threads=64))
 
 
 def test_bytes_expected_without_an_arrival():
@@ -235,6 +382,29 @@ def test_a_barrier_that_only_some_trips_of_a_loop_need():
     other = one.replace("$l", "$k").replace("$e", "$f").replace("%r6", "%r7")
     assert verdict(roles.format(one, other)) == "proved"
     assert "stuck" in verdict("add.s32 %r8, %r9, 1;" + roles.format(one, other.replace("%r9", "%r8")))
+
+
+def test_what_a_loop_will_begin_with_is_known_only_if_it_is_not_written_again():
+    again = "mov.b32 %r7, 1; add.s32 %r8, %r7, 0; mov.b32 %r7, 2;"
+    for set_again, start in (("mov.b32 %r7, 1;", 1), (again, None)):
+        text = LOOP.format("").replace("mov.b32 %r6, 0;", f"{set_again} bar.sync 0; mov.b32 %r6, %r7;", 1)
+        program = parse(HEAD.format(threads=64, shared=4096) + text + "\n  ret;\n}\n", Launch({}))
+        explorer = Explorer(program, Launch({}), frozenset(), {}, 0, 60)
+        warp = Warp(0, next(each.pc for each in program.code if each.args[:1] == ("%r7",)) + 1, {"%r7": 1})
+        found = explorer._start(warp, "%r7")
+        assert (found and found.const) == start
+
+
+@pytest.mark.parametrize("far", [1, 3, 20, 100])
+@pytest.mark.parametrize("how", ["sub.s32 %r7, %r6, {};", "add.s32 %r7, %r6, -{};", "mad.lo.s32 %r7, 1, -{}, %r6;"])
+def test_a_counter_less_a_number(far, how):
+    """A barrier is missing from round `far` on."""
+    skip = how.format(far) + " setp.ge.s32 %p3, %r7, 0; @%p3 bra.uni $s;\n bar.sync 0;\n$s:\n"
+    assert verdict(f"{STORE} bar.sync 0; " + LOOP.format(f"{OTHER} {LOAD} {skip} {STORE} bar.sync 0;")) != "proved"
+    never = skip.replace("setp.ge.s32 %p3, %r7, 0", "setp.lt.s32 %p3, %r7, -200")
+    assert verdict(f"{STORE} bar.sync 0; " + LOOP.format(f"{OTHER} {LOAD} {never} {STORE} bar.sync 0;")) != "proved"
+    both = skip.replace("@%p3 bra.uni $s;", "")
+    assert verdict(f"{STORE} bar.sync 0; " + LOOP.format(f"{OTHER} {LOAD} {both} {STORE} bar.sync 0;")) == "proved"
 
 
 def test_values():

@@ -1,0 +1,155 @@
+"""Every rule of the prover and the checker is needed: without it some text of test_text.py gets another verdict.
+
+A mutant is the package with one `raise` gone, or with one operand gone from the condition of one.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import minitile.proof
+from tests.proof import test_text
+
+HOME = Path(minitile.proof.__file__).parent
+RULES = ("barriers", "memory", "semantics", "registers", "text", "explore")
+_NUMBER = itertools.count()
+Mutation = Callable[[ast.Module], None]
+
+
+def raises(name: str) -> Iterator[tuple[str, Mutation]]:
+    """For each `raise` of a module: what it says, and what takes it away."""
+    tree = ast.parse((HOME / f"{name}.py").read_text())
+    for number, node in enumerate(_raises(tree)):
+        yield f"{name}.py: {ast.unparse(node)}", lambda tree, number=number: _without_raise(tree, number)
+    for number, node in enumerate(_guards(tree)):
+        for operand in range(len(node.test.values)):  # type: ignore[attr-defined]
+            what = f"{name}.py: {ast.unparse(node.body[0])}, without {ast.unparse(node.test.values[operand])}"  # type: ignore[attr-defined]
+            yield what, lambda tree, number=number, operand=operand: _without_operand(tree, number, operand)
+
+
+def _raises(tree: ast.Module) -> list[ast.Raise]:
+    return [each for each in ast.walk(tree) if isinstance(each, ast.Raise) and isinstance(each.exc, ast.Call)]
+
+
+def _guards(tree: ast.Module) -> list[ast.If]:
+    found = (each for each in ast.walk(tree) if isinstance(each, ast.If) and isinstance(each.body[0], ast.Raise))
+    return [each for each in found if isinstance(each.test, ast.BoolOp)]
+
+
+def _without_raise(tree: ast.Module, number: int) -> None:
+    gone = _raises(tree)[number]
+    for each in ast.walk(tree):
+        for body in (getattr(each, part, None) for part in ("body", "orelse")):
+            if isinstance(body, list) and gone in body:
+                body[body.index(gone)] = ast.copy_location(ast.Pass(), gone)
+
+
+def _without_operand(tree: ast.Module, number: int, operand: int) -> None:
+    guard = _guards(tree)[number]
+    test: Any = guard.test
+    del test.values[operand]
+    if len(test.values) == 1:
+        guard.test = test.values[0]
+
+
+def mutant(name: str, mutation: Mutation) -> Any:
+    """The package with a module changed, imported under a name of its own."""
+    package = f"mutant{next(_NUMBER)}_proof"
+    for path in sorted(HOME.glob("*.py")):
+        text = path.read_text().replace("minitile.proof", package)
+        tree = ast.parse(text)
+        if path.stem == name:
+            mutation(tree)
+        stem = package if path.stem == "__init__" else f"{package}.{path.stem}"
+        _SOURCES[stem] = compile(ast.fix_missing_locations(tree), str(path), "exec")
+    return importlib.import_module(package)
+
+
+_SOURCES: dict[str, Any] = {}
+
+
+class _Loader:
+    """Finds mutants' modules in _SOURCES."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name not in _SOURCES:
+            return None
+        return importlib.util.spec_from_loader(name, self, is_package="." not in name)  # type: ignore[arg-type]
+
+    def create_module(self, spec: Any) -> None:
+        return None
+
+    def exec_module(self, module: Any) -> None:
+        exec(_SOURCES[module.__name__], module.__dict__)
+
+
+def texts() -> list[tuple[str, str, int]]:
+    """(text, why, box): "" for what is proved."""
+    found = [(body, "", 64) for body in test_text.test_sound.pytestmark[0].args[1]]
+    for test in (test_text.test_refused, test_text.test_each_rule):
+        found += [(body, why, 64) for body, why in test.pytestmark[0].args[1]]
+    found += [(test_text.FILLED + body, why, 128) for body, why in test_text.WARPGROUP]
+    whole = [(text.replace(old, new, 1), why, 1024) for text, old, new, why in test_text.READ]
+    return whole + [
+        (
+            test_text.HEAD.format(threads=threads, shared=4096) + body + "\n  ret;\n}\n",
+            why,
+            256 if "bulk_group" in body else 1024,
+        )
+        for body, why, threads in found
+    ]
+
+
+def kills(package: Any, text: str, why: str, box: int) -> bool:
+    try:
+        package.prove(text, package.Launch({"T": box}), most_states=300, seconds=5.0)
+    except package.Refused as found:
+        return not why or why not in str(found)
+    except Exception:
+        return True  # no proof, and not what it should say
+    return bool(why)
+
+
+def survivors(name: str) -> list[str]:
+    found = []
+    every = texts()
+    for what, mutation in raises(name):
+        package = mutant(name, mutation)
+        first = sorted(every, key=lambda each: not each[1] or each[1] not in what)
+        if not any(kills(package, *each) for each in first):
+            found.append(what)
+        for module in [each for each in sys.modules if each.startswith(package.__name__)]:
+            del sys.modules[module]
+    return found
+
+
+@pytest.fixture(autouse=True)
+def loader() -> Iterator[None]:
+    sys.meta_path.append(_Loader())  # type: ignore[arg-type]
+    yield
+    sys.meta_path.pop()
+
+
+def test_a_mutant_is_told_from_the_original():
+    (what, mutation), *_ = raises("barriers")
+    package = mutant("barriers", mutation)
+    assert "need not know" in what
+    assert any(kills(package, *each) for each in texts() if each[1] and each[1] in what)
+    unchanged = mutant("barriers", lambda tree: None)
+    assert not any(kills(unchanged, *each) for each in texts()[::20])
+
+
+if __name__ == "__main__":
+    sys.meta_path.append(_Loader())  # type: ignore[arg-type]
+    for each in sys.argv[1:] or RULES:
+        print(each, sum(1 for _ in raises(each)), flush=True)
+        print(*survivors(each), sep="\n", flush=True)

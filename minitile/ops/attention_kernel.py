@@ -3,13 +3,14 @@
 A block has block_M rows: so many queries, each with the `packed` heads that share a head of keys (GQA, MQA). Keys and
 values pass by in blocks of block_N, with running maxima and sums (online softmax). The queries are the last of the N
 keys: query s of S has the place s + N - S among them, and sees from `left` places before its own to `right` behind it.
-Of the blocks of keys that a tile visits, only those that some row does not see all of test their elements:
+A tile visits the blocks of keys that some row sees; where all rows see all of a block, none of its elements is tested:
+the compiler puts the mask under a branch (transforms/canonicalize/version_masks.py).
 
     keys        0                                          N
     first row   . . . . x x x x x x x x x x . . . . . . . .
     last row    . . . . . . . x x x x x x x x x x . . . . .
-    blocks      |      |masked|  full  |masked|            |
-                      begin  full    whole   end
+    blocks            |masked|  full |masked|
+                      begin                 end
 
 What a row does not see counts as -∞. Maxima begin at a finite number below all scores, so that a row that has seen
 nothing yet needs no test: exp2(-∞) is 0, and what is 0 to the end gives 0.
@@ -70,14 +71,11 @@ def attention_forward(
         queries = S if QLengths is None else T.clamp(T.cast(QLengths[batch], T.int32), 0, S)
         keys = K.shape[2] if KLengths is None else T.clamp(T.cast(KLengths[batch], T.int32), 0, K.shape[2])
         place = first + keys - queries  # of the first row
-        last = place + rows - 1
-        begin, full, whole, end = 0, 0, keys // block_N, T.ceildiv(keys, block_N)
-        if bounds[1]:
-            end = T.min(end, T.ceildiv(T.max(last + right + 1, 0), block_N))
-            whole = T.min(whole, T.max(place + right + 1, 0) // block_N)
+        begin, end = 0, T.ceildiv(keys, block_N)
         if bounds[0]:
-            begin = T.min(T.max(place - left, 0) // block_N, end)
-            full = T.ceildiv(T.max(last - left, 0), block_N)
+            begin = T.max(place - left, 0) // block_N
+        if bounds[1]:
+            end = T.min(end, T.ceildiv(T.max(place + rows + right, 0), block_N))
 
         Q_shared = T.alloc_shared((block_M, D), Q.dtype)
         K_shared = T.alloc_shared((block_N, D), K.dtype)
@@ -106,18 +104,14 @@ def attention_forward(
             if capped:
                 for i, j in T.Parallel(block_M, block_N):  # tanh
                     scores[i, j] = 1 - 2 * T.rcp(T.exp2(scores[i, j] * inner) + 1)
-            cut = k >= whole
-            if bounds[0]:
-                cut = cut or k < full
-            if cut:
-                for i, j in T.Parallel(block_M, block_N):
-                    key = k * block_N + j
-                    seen = key < keys
-                    if bounds[0]:
-                        seen = seen and key >= place + i // packed - left
-                    if bounds[1]:
-                        seen = seen and key <= place + i // packed + right
-                    scores[i, j] = T.if_then_else(seen, scores[i, j], -T.infinity(T.float32))
+            for i, j in T.Parallel(block_M, block_N):  # nothing where all rows see the block
+                key = k * block_N + j
+                seen = key < keys
+                if bounds[0]:
+                    seen = seen and key >= place + i // packed - left
+                if bounds[1]:
+                    seen = seen and key <= place + i // packed + right
+                scores[i, j] = T.if_then_else(seen, scores[i, j], -T.infinity(T.float32))
             T.copy(largest, before)
             T.reduce_max(scores, largest, dim=1, clear=False)
             for i in T.Parallel(block_M):

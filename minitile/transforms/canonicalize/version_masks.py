@@ -7,7 +7,7 @@
 
 Where a causal loop is left of the diagonal, or a row of blocks inside its tensor, that saves a comparison and a select
 for each element. The greatest and least values of a tile follow from how it is made of `iota`s and scalars by sums,
-differences and products with constants; other masks stay. So do those of a gemm's factor in registers: what a branch
+differences, products with constants and quotients by them; other masks stay. So do those of a gemm's factor in registers: what a branch
 hands on would be one register for all iterations, written while the gemm of the one before may still read it, for which
 ptxas serialises all of them (C7513).
 """
@@ -112,6 +112,10 @@ def _extreme(b: Builder, v: Value, least: bool) -> Value | None:
         factor = constant_of(op.b)
         inner = None if factor is None else _extreme(b, op.a, least == (factor >= 0))
         return None if inner is None else b.mul(inner, op.b)
+    if isinstance(op, arith.FloorDiv):
+        divisor = constant_of(op.b)
+        inner = None if divisor is None or divisor <= 0 else _extreme(b, op.a, least)
+        return None if inner is None else b.floordiv(inner, b.constant(divisor, v.dtype))
     return None
 
 

@@ -1,6 +1,7 @@
 """The contenders of attention.py: O = softmax(Q · Kᵀ / √d) · V in bf16, forward, on tensors of (B, H, S, D).
 
 - minitile: examples/attention.py, for the GPU's own target.
+- mt.ops: mt.ops.attention by each plan of its table for the head dim, as many blocks as tiles, and persistent.
 - cuDNN and FlashAttention-2: torch's scaled_dot_product_attention held to one backend.
 - Triton: the fused attention of its tutorial: tiles through tensor descriptors; where causal, the blocks left of the
   diagonal first and without a mask.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -108,6 +109,26 @@ def minitile(problem: Attention, operands: Operands, problems: Sequence[Attentio
         return Entry("minitile", str(tiles), launch, ours.facts, "", ours.seconds, ours.stages)
 
     return each("minitile", OURS, build)
+
+
+def ready(problem: Attention, operands: Operands, problems: Sequence[Attention]) -> Iterator[Entry]:
+    import minitile as mt
+    from minitile.ops.attention_plans import candidates
+    from minitile.target import parse_target
+
+    q, k, v, o = operands.q, operands.k, operands.v, operands.o
+    plans = candidates(problem.d, problem.d, problem.s, parse_target("auto"))
+
+    def build(plan: Any) -> Entry:
+        def launch() -> Any:
+            return mt.ops.attention(q, k, v, causal=problem.causal, layout="bhsd", out=o, plan=plan)
+
+        start = time.perf_counter()
+        launch()
+        synchronize()
+        return Entry("mt.ops", str(plan), launch, {}, "", time.perf_counter() - start, "the first launch")
+
+    return each("mt.ops", [replace(plan, persistent=stays) for plan in plans for stays in (False, True)], build)
 
 
 def torch_backend(backend: str, problem: Attention, operands: Operands) -> Callable[[], Any]:
@@ -310,6 +331,7 @@ def tilelang(problem: Attention, operands: Operands, problems: Sequence[Attentio
 
 CONTENDERS: dict[str, Contender] = {
     "minitile": minitile,
+    "mt.ops": ready,
     "cudnn": cudnn,
     "flash2": flash,
     "triton": triton,

@@ -162,8 +162,8 @@ def compiled(d, e, causal=True, plan=None, target="sm_90a", all_options=False):
 
 
 def test_elements_are_tested_under_a_branch_alone():
-    """A branch goes past all selects of the loop but those of the rings' states; copies of all operands and of the
-    result are the copy engine's."""
+    """A branch goes past all selects of the loop but those of the rings' states; softmax runs beside the product of
+    the block before; copies of all operands and of the result are the copy engine's."""
     text = compiled(128, 128).asm["ptx"]
     lines = text.splitlines()
     labels = {line.strip()[:-1]: n for n, line in enumerate(lines) if line.strip().endswith(":")}
@@ -176,6 +176,10 @@ def test_elements_are_tested_under_a_branch_alone():
     past = [(n, to) for n, to in jumps if start < n < to < end]
     assert len(tested) >= 64
     assert any(all(n < t < to for t in tested) for n, to in past)
+    scores, out = (
+        next(n for n in range(start, end) if f"wgmma.wait_group.sync.aligned {m};" in lines[n]) for m in (1, 0)
+    )
+    assert sum("ex2.approx" in line for line in lines[scores:out]) >= 64
     assert len(set(re.findall(r"cp\.async\.bulk\.tensor\.\dd\.shared::cluster\.global[^\n]*\[%(\w)_map", text))) == 3
     assert "cp.async.bulk.tensor.5d.global.shared::cta" in text
 

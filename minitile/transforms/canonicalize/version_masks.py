@@ -7,9 +7,9 @@
 
 Where a causal loop is left of the diagonal, or a row of blocks inside its tensor, that saves a comparison and a select
 for each element. The greatest and least values of a tile follow from how it is made of `iota`s and scalars by sums,
-differences, products with constants and quotients by them; other masks stay. So do those of a gemm's factor in registers: what a branch
-hands on would be one register for all iterations, written while the gemm of the one before may still read it, for which
-ptxas serialises all of them (C7513).
+differences, products with constants and quotients by them; other masks stay. So do those of a gemm's factor in
+registers: what a branch hands on would be one register for all iterations, written while the gemm of the one before may
+still read it, for which ptxas serialises all of them (C7513).
 """
 
 from __future__ import annotations

@@ -72,6 +72,11 @@ class Executable:
         except LaunchError as error:
             raise_for_caller(error)
 
+    def bind(self, *args: Any) -> tuple[Values, Place]:
+        """The values of the slots for these arguments, and where they are. Raises LaunchErrors."""
+        bound: tuple[Values, Place] = self._bind(*args)
+        return bound
+
     def run_on_cpu(self, args: tuple[Any, ...]) -> None:
         """Simulates a call with arguments that are bound. Raises LaunchErrors."""
         if self._simulate is None:

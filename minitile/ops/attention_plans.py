@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from minitile.hardware import Target
 
@@ -78,12 +79,26 @@ def candidates(d: int, e: int, rows: int, target: Target, plain: bool = True) ->
     return tuple(plan for plan in plans if plan.shared(d, e) <= room)
 
 
+@lru_cache(maxsize=1024)
+def choose(d: int, e: int, group: int, queries: int, target: Target, plain: bool) -> AttentionPlan | None:
+    """The choice for so many queries of a group of heads, with how many of these it packs; None where nothing fits."""
+    for plan in candidates(d, e, group * queries, target, plain):
+        pack = plan.packed or packed(group, queries, plan.block_M)
+        return replace(plan, packed=pack) if pack == 1 or not plain else choose(d, e, group, queries, target, False)
+    return None
+
+
+@lru_cache(maxsize=1024)
 def packed(group: int, queries: int, block_M: int) -> int:
-    """How many heads of a group are rows of a tile: a power of two, the least of those that leave the fewest tiles."""
+    """How many heads of a group are rows of a tile: a power of two, the least of those that leave the fewest tiles, if
+    that saves an eighth of them; else 1, with which queries and results go by TMA."""
     counts = [1 << n for n in range(block_M.bit_length()) if block_M % (1 << n) == 0 and 1 << n < 2 * group]
-    return min(counts, key=lambda p: (-(-group // p) * -(-queries // (block_M // p)), p))
+    tiles = {p: -(-group // p) * -(-queries // (block_M // p)) for p in counts}
+    best = min(counts, key=lambda p: (tiles[p], p))
+    return best if 8 * tiles[best] <= 7 * tiles[1] else 1
 
 
+@lru_cache(maxsize=1024)
 def side_by_side(heads: int, keys: int, d: int, e: int) -> int:
     """How many of so many heads are worked on at a time: a divisor, for whose keys and values the caches have room."""
     most = max(1, KEPT // max(1, 2 * keys * (d + e)))

@@ -32,7 +32,7 @@ NAMES = {
 # File: the comparisons that mention a vendor's name, and why.
 COMPARED = {
     f"minitile/ops/{name}.py": ("cuda", "repeated calls are remembered for launches through CUDA, the one way measured")
-    for name in ("multiply", "batches", "grouped", "quantised/calls")
+    for name in ("multiply", "batches", "grouped", "attention_op", "quantised/calls")
 } | {
     "minitile/tilelang/stand_in/cpu.py": ("cuda", "torch's name of a device, which the CPU takes the place of"),
 }

@@ -125,12 +125,22 @@ def test_out(monkeypatch):
     """It may have gaps; without `return_lse` there is one result."""
     on(monkeypatch, "sm_80")
     q, k, v = (given(random(n, 1, 20, 2, 64, dtype=bf16)) for n in range(3))
-    both, _ = mt.ops.attention(q, k, v, window=(4, -1), return_lse=True)
+    sinks = given(np.array([1, 0], f32))
+    both, _ = mt.ops.attention(q, k, v, window=(4, -1), sinks=sinks, return_lse=True)
     room = given(np.zeros((1, 20, 3, 64), bf16))
     out = room[:, :, 1:]
-    assert mt.ops.attention(q, k, v, window=(4, -1), out=out) is out
+    assert mt.ops.attention(q, k, v, window=(4, -1), sinks=sinks, out=out) is out
     assert (exact(out) == exact(both)).all()
     assert not exact(room[:, :, 0]).any()
+
+
+def test_each_option_alone(monkeypatch):
+    """What looks at whether an array is there does not look into it."""
+    on(monkeypatch, "sm_80")
+    x = given(random(1, 2, 3, 2, 64, dtype=bf16))
+    for option in ({"sinks": given(np.array([1, 0], f32))}, {"k_lengths": given(lengths(3, 3))}):
+        o = exact(mt.ops.attention(x, x, x, **option))
+        assert ((o == exact(mt.ops.attention(x, x, x))).all()) == ("k_lengths" in option)
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 2, 64), (2, 0, 2, 64), (2, 3, 0, 64)])
@@ -211,6 +221,7 @@ def test_there_is_a_plan(name):
 def test_packed_heads():
     assert [packed(group, 1, 64) for group in (1, 2, 3, 5, 8, 64, 128)] == [1, 2, 4, 8, 8, 64, 64]
     assert packed(8, 4096, 128) == 1  # no fewer tiles by any
+    assert packed(8, 1000, 128) == 1  # 63 tiles in place of 64
     assert packed(8, 8, 64) == 8
     assert packed(6, 16, 192) == 8
     assert packed(3, 40, 128) == 2

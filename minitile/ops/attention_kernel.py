@@ -23,6 +23,7 @@ from minitile.driver.jit import kernel
 from minitile.ops.memory_bound.launches import in_order
 
 LOWEST = -(2.0**99)  # below all scores
+PARTS = 8  # of a row's sum, every eighth weight each, which threads put together in the end alone
 LN_2 = 0.6931471805599453
 LOG2_E = 1.4426950408889634
 
@@ -83,19 +84,20 @@ def attention_forward(
         scores = T.alloc_fragment((block_M, block_N), T.float32)
         weights = T.alloc_fragment((block_M, block_N), Q.dtype)
         out = T.alloc_fragment((block_M, E), T.float32)
-        largest, before, shrink, row_sum, total = (T.alloc_fragment((block_M,), T.float32) for _ in range(5))
+        largest, before, shrink, total = (T.alloc_fragment((block_M,), T.float32) for _ in range(4))
+        sums, added = (T.alloc_fragment((block_M, PARTS), T.float32) for _ in range(2))
         if packed == 1:
             T.copy(Q[batch, head, first : first + rows, g, :], Q_shared)
         else:
             T.copy(Q[batch, head, first, g, 0], T.reshape(Q_shared, (rows, packed, D)))
         T.clear(out)
-        T.clear(total)
+        T.clear(sums)
         T.fill(largest, LOWEST)
         if Sinks is not None:  # a key with this score, and no value
             for i in T.Parallel(block_M):
                 if g + i % packed < G:
                     largest[i] = T.max(T.cast(Sinks[head, g + i % packed], T.float32) * (LOG2_E / factor), LOWEST)
-            T.fill(total, 1.0)
+            T.fill(sums, 1.0 / PARTS)
 
         for k in T.Pipelined(begin, end, num_stages=num_stages):
             T.copy(K[batch, head, k * block_N, 0], K_shared)
@@ -118,15 +120,16 @@ def attention_forward(
                 shrink[i] = T.exp2((before[i] - largest[i]) * factor)
             for i, j in T.Parallel(block_M, block_N):
                 scores[i, j] = T.exp2(scores[i, j] * factor - largest[i] * factor)
-            T.reduce_sum(scores, row_sum, dim=1)
-            for i in T.Parallel(block_M):
-                total[i] = total[i] * shrink[i] + row_sum[i]
+            T.reduce_sum(T.reshape(scores, (block_M, block_N // PARTS, PARTS)), added, dim=1)
+            for i, j in T.Parallel(block_M, PARTS):
+                sums[i, j] = sums[i, j] * shrink[i] + added[i, j]
             T.copy(scores, weights)
             for i, j in T.Parallel(block_M, E):
                 out[i, j] *= shrink[i]
             T.copy(V[batch, head, k * block_N, 0], V_shared)
             T.gemm(weights, V_shared, out, policy=T.GemmWarpPolicy.FullRow)
 
+        T.reduce_sum(sums, total, dim=1)
         for i in T.Parallel(block_M):
             if first + i // packed >= queries:
                 total[i] = 0.0

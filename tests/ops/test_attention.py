@@ -134,15 +134,6 @@ def test_out(monkeypatch):
     assert not exact(room[:, :, 0]).any()
 
 
-def test_each_option_alone(monkeypatch):
-    """What looks at whether an array is there does not look into it."""
-    on(monkeypatch, "sm_80")
-    x = given(random(1, 2, 3, 2, 64, dtype=bf16))
-    for option in ({"sinks": given(np.array([1, 0], f32))}, {"k_lengths": given(lengths(3, 3))}):
-        o = exact(mt.ops.attention(x, x, x, **option))
-        assert ((o == exact(mt.ops.attention(x, x, x))).all()) == ("k_lengths" in option)
-
-
 @pytest.mark.parametrize("shape", [(0, 3, 2, 64), (2, 0, 2, 64), (2, 3, 0, 64)])
 def test_no_elements(shape):
     x = given(np.zeros(shape, bf16))

@@ -44,8 +44,7 @@ def driver(torch, monkeypatch):
     readers.pop(Heads, None)
 
 
-@pytest.mark.parametrize("layout", ["bshd", "bhsd"])
-@pytest.mark.parametrize("more", [False, True])
+@pytest.mark.parametrize(("layout", "more"), [("bshd", True), ("bhsd", False)])
 def test_repeated_calls(driver, layout, more):
     def shape(length, heads):
         return (2, length, heads, 64) if layout == "bshd" else (2, heads, length, 64)

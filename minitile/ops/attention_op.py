@@ -78,7 +78,7 @@ def attention(
     given = q, k, v, sinks, q_lengths, k_lengths
     key: Key | None
     try:
-        options = causal, window, softcap, scale, return_lse, layout, plan
+        options = causal, None if window is None else tuple(window), softcap, scale, return_lse, layout, plan
         key = (*[None if x is None else facts(x) for x in given], *options)
         ready = known.get(key)
     except (AttributeError, TypeError):  # no tensors of torch

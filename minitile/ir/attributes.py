@@ -25,7 +25,7 @@ KERNEL: dict[str, tuple[Any, int, int]] = {
     "cluster": (tuple[int, int, int], 1, 16),
     "explicit_sync": (bool, 0, 1),
     "no_set_max_nreg": (bool, 0, 1),
-    "wishes": (bool, 0, 1),
+    "resources_are_hints": (bool, 0, 1),
     "counts_threads": (bool, 0, 1),
     "min_ctas": (int, 1, 32),
     "l2_hit_ratio": (tuple[str, float], 0, 0),

@@ -78,7 +78,7 @@ def get_thread_extent(dim: int = 0) -> int:
     trace = tile_scope("T.get_thread_extent")
     if constant_int(dim, "dim") not in (0, 1, 2):
         raise trace.error(f"T.get_thread_extent({dim}): dimensions are 0, 1, 2")
-    if trace.attrs.get("wishes"):
+    if trace.attrs.get("resources_are_hints"):
         trace.attrs["counts_threads"] = True
     return trace.block[dim]
 

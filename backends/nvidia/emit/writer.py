@@ -78,7 +78,7 @@ class _Writer:
         self.kernel = kernel
         self.target = target
         self.w = Emitter(plan(kernel), target)
-        self.w.fetch_maps = bool(kernel.attrs.get("wishes"))
+        self.w.fetch_maps = bool(kernel.attrs.get("resources_are_hints"))
         self.needed = self.w.plan.needed
         self.params: list[tuple[str, str, DType]] = []
         self.entry_names: list[str] = []

@@ -252,7 +252,7 @@ def copy(low: Lowering, op: tile.Copy) -> bool:
 def _check_many(low: Lowering, op: tile.Copy) -> None:
     """Raises Refused where all threads have stored sooner than the copy engine."""
     few = math.prod(op.shape) * op.dst.dtype.bytes <= FEW * low.threads
-    if few and low.kernel.attrs.get("wishes"):
+    if few and low.kernel.attrs.get("resources_are_hints"):
         loops = (loop for loop in low.kernel.walk() if isinstance(loop, control.Loop))
         if not any(op in loop.walk() for loop in loops):
             raise Refused("it is a few bytes, once")

@@ -71,7 +71,7 @@ def Kernel(*grid: Any, threads: Any = None, cluster_dims: Any = None, **named: A
     more: dict[str, Any] = {n: v for n, v in named.items() if n in ("cluster", "persistent")}
     if cluster_dims is not None:
         more["cluster"] = cluster_dims
-    current().attrs["wishes"] = True
+    current().attrs["resources_are_hints"] = True
     return T.Kernel(*grid, threads=threads, **more)
 
 

@@ -6,10 +6,10 @@
       … gemm %As, %Bs, %c …                        … gemm %As, %Bs, %c …
       yield }                                      yield }
 
-TileLang's programs do (the attribute `wishes`): there num_stages is how many versions a pipelined loop has *at least*
-to be worth while on the machine that it was tuned for, and a loop of one stage runs its copies ahead all the same, into
-the bytes whose last use is over. Here a copy goes ahead into a version that nothing reads, so that takes two. A
-kernel of `@minitile.kernel` has the stages that it says.
+TileLang's programs do (the attribute `resources_are_hints`): there num_stages is how many versions a pipelined loop has
+*at least* to be worth while on the machine that it was tuned for, and a loop of one stage runs its copies ahead all the
+same, into the bytes whose last use is over. Here a copy goes ahead into a version that nothing reads, so that takes
+two. A kernel of `@minitile.kernel` has the stages that it says.
 
 The rule. A loop takes part where all of its copies from tensors to shared memory can go ahead (`ahead.py`): one
 that stays in the loop is waited for in each iteration, and more versions of the others change nothing.
@@ -87,7 +87,7 @@ def deepen_stages(kernel: Kernel, context: PassContext) -> None:
 
 
 def _choose(kernel: Kernel, context: PassContext, act: Callable[[_Chosen, dict[Value, int], Room], str]) -> None:
-    if not kernel.attrs.get("wishes") or kernel.attrs.get("explicit_sync"):
+    if not kernel.attrs.get("resources_are_hints") or kernel.attrs.get("explicit_sync"):
         return
     loops = _loops(kernel)
     if not loops:

@@ -11,9 +11,9 @@
 With one version a turn is: all have read, write, all have written, multiply, wait. With two, the next turn's tile is
 written while the tensor cores have this one's, all meet once a turn, and a load has a whole turn to arrive.
 `hoist_loads` alone takes the load a turn ahead; it has what this pass leaves. For programs of minitile.tilelang
-(`wishes`), in loops whose products are asynchronous (wgmma): of what such a loop gathers (no instruction copies it) at
-most GATHERED registers, where nothing else is done with it, the loop writes nothing else to what products read and
-waits for these in the same turn, and a second version fits.
+(`resources_are_hints`), in loops whose products are asynchronous (wgmma): of what such a loop gathers (no instruction
+copies it) at most GATHERED registers, where nothing else is done with it, the loop writes nothing else to what products
+read and waits for these in the same turn, and a second version fits.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Row:
 
 def double_buffer(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if kernel.attrs.get("wishes") and any(isinstance(op, roles.AsyncGemm) for op in kernel.walk()):
+    if kernel.attrs.get("resources_are_hints") and any(isinstance(op, roles.AsyncGemm) for op in kernel.walk()):
         rewrite_loops(kernel.body, _Double(kernel, context).loop)
 
 

@@ -11,9 +11,9 @@
                                                 %o = gemm %p, %Vs, %z
 
 That is for what neither roles nor a pipelined loop copies: in front of loops, under conditions, in loops whose copies
-cannot go ahead. A copy that waits where it stands costs all of the memory's latency each time, one after the other.
-So it is done for TileLang's programs (the attribute `wishes`), where cp.async copies: elsewhere registers would hold
-what is on its way.
+cannot go ahead. A copy that waits where it stands costs all of the memory's latency each time, one after the other. So
+it is done for TileLang's programs (the attribute `resources_are_hints`), where cp.async copies: elsewhere registers
+would hold what is on its way.
 
 A copy moves up in its block, with the scalars that its indices are computed by, past what does not touch its buffer,
 write its tensor or order threads; not past branches and loops, and not past the wait for a product in flight that
@@ -38,7 +38,11 @@ from minitile.transforms.manager import PassContext
 
 def hoist_copies(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if not kernel.attrs.get("wishes") or kernel.attrs.get("explicit_sync") or not context.target.has("cp_async"):
+    if (
+        not kernel.attrs.get("resources_are_hints")
+        or kernel.attrs.get("explicit_sync")
+        or not context.target.has("cp_async")
+    ):
         return
     blocks = [kernel.body, *(region for op in kernel.walk() for region in op.regions)]
     if not any(map(_waits, (op for block in blocks for op in block.ops))):

@@ -1,7 +1,7 @@
 """More threads where a thread's fragments do not fit its registers.
 
-A program may leave the number of its threads to the compiler (the attribute `wishes`; TileLang's programs do,
-whose compiler chooses what a thread holds). Where the fragments of a thread need more registers than it has, it has
+A program may leave the number of its threads to the compiler (the attribute `resources_are_hints`; TileLang's programs
+do, whose compiler chooses what a thread holds). Where the fragments of a thread need more registers than it has, it has
 twice as many threads, as long as none of its code says how many there are: tile operations and T.Parallel spread over
 any number, and what all threads do alike is the same for more of them. What takes a thread's index, its warp, a number
 of threads that meet, or an atomic of each thread keeps the number that the program says.
@@ -33,7 +33,7 @@ _ANY_NUMBER = (
 
 def enough_threads(kernel: Kernel, launch: control.Launch, target: Target, notes: list[str]) -> None:
     """Doubles the launch's threads until the fragments fit, where the program allows it."""
-    if not kernel.attrs.get("wishes") or kernel.attrs.get("counts_threads"):
+    if not kernel.attrs.get("resources_are_hints") or kernel.attrs.get("counts_threads"):
         return
     needed = sum(_words(op.type_) for op in kernel.walk() if isinstance(op, tile.Alloc))
     threads, room = launch.threads, target.max_registers - FREE

@@ -14,11 +14,11 @@ Within a block a load goes to the front of the pure operations before it, with w
 data between threads (a reduction) or is loaded itself it does not need. A loop's loads go a turn ahead, where nothing
 in the loop writes to memory or synchronises and their places depend on the loop's number alone; beside copies to shared
 memory, and the waits and barriers for these, loads of tensors that the kernel does not write; in programs of
-minitile.tilelang (`wishes`) also beside stores to tensors. Loops that multiply tiles keep theirs, since their registers
-are counted: all but GATHERED of what such a program gathers, which is loaded as soon as the turn's own is used. What
-waits takes registers: HOISTED and AHEAD are the most, of 4 bytes in each thread. More would cost blocks that run
-beside, which load as well; within a block it may not cost the second one: what waits shares half a multiprocessor's
-registers with the largest tile.
+minitile.tilelang (`resources_are_hints`) also beside stores to tensors. Loops that multiply tiles keep theirs, since
+their registers are counted: all but GATHERED of what such a program gathers, which is loaded as soon as the turn's own
+is used. What waits takes registers: HOISTED and AHEAD are the most, of 4 bytes in each thread. More would cost blocks
+that run beside, which load as well; within a block it may not cost the second one: what waits shares half a
+multiprocessor's registers with the largest tile.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def hoist_loads(kernel: Kernel, context: PassContext) -> None:
     largest = max((registers(v, threads) for v in tiles), default=0)
     room = min(HOISTED, equal_share(2 * threads) - TILE_ROOM - largest)
     written = {a.mem for op in kernel.walk() for a in op.accesses() if a.writes}
-    stores = bool(kernel.attrs.get("wishes"))
+    stores = bool(kernel.attrs.get("resources_are_hints"))
     rewrite_loops(kernel.body, lambda loop, before: _a_turn_ahead(loop, before, threads, written, stores))
     _hoist(kernel.body, threads, room)
 

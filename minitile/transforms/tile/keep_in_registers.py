@@ -10,7 +10,7 @@ access as a whole; kernels that multiply tiles, and loops of several stages, who
 used, keep theirs; so do kernels that synchronise themselves. What a thread holds then is at most WORDS registers.
 
 A layout of the program's own (T.annotate_layout) says that it is meant to be memory. Only programs of minitile.tilelang
-are changed so (the attribute `wishes`); where others say shared memory, it is.
+are changed so (the attribute `resources_are_hints`); where others say shared memory, it is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LEAVE = ("gemm", "barrier", "mbarrier", "sync_threads", "warp", "bulk", "thread
 
 def keep_in_registers(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if not kernel.attrs.get("wishes") or kernel.attrs.get("explicit_sync"):
+    if not kernel.attrs.get("resources_are_hints") or kernel.attrs.get("explicit_sync"):
         return
     if any(op.mnemonic.startswith(_LEAVE) for op in kernel.walk()):
         return

@@ -6,9 +6,9 @@
       yield %y }                                yield %y3 }
 
 One round's loads alone are few bytes on their way: 16 of each thread, of a matrix times a vector. ptxas does not unroll
-such loops; TileLang's programs are written for nvcc, which does, so it is done for them (the attribute `wishes`): where
-the rounds are known to be a multiple of 2 or 4, nothing in them writes memory or synchronises, and what is loaded takes
-no more than LOADED registers.
+such loops; TileLang's programs are written for nvcc, which does, so it is done for them (the attribute
+`resources_are_hints`): where the rounds are known to be a multiple of 2 or 4, nothing in them writes memory or
+synchronises, and what is loaded takes no more than LOADED registers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOADED = 64  # registers
 
 def unroll_loads(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if kernel.attrs.get("wishes"):
+    if kernel.attrs.get("resources_are_hints"):
         rewrite_loops(kernel.body, _unroll)
 
 

@@ -5,12 +5,12 @@
       %b = add %a, %x                     →      %b = add %a, %x ; … ; %b3 = add %b2, %x3
       yield %b }                                 yield %b3 }
 
-For programs of minitile.tilelang (`wishes`), as `unroll_loads` does for loops of single elements: nvcc unrolls such
-loops, ptxas does not, and a turn ahead (`hoist_loads`) has no more than one round's bytes under way while another is
-used. Unrolled are loops of a constant number of rounds in which nothing multiplies tiles, synchronises or writes shared
-memory; where they write tensors, the kernel writes none of those they load. What is loaded at once takes at most LOADED
-registers of a thread, and leaves room beside the kernel's largest tile; so many rounds go together as that allows and
-divide the loop's.
+For programs of minitile.tilelang (`resources_are_hints`), as `unroll_loads` does for loops of single elements: nvcc
+unrolls such loops, ptxas does not, and a turn ahead (`hoist_loads`) has no more than one round's bytes under way while
+another is used. Unrolled are loops of a constant number of rounds in which nothing multiplies tiles, synchronises or
+writes shared memory; where they write tensors, the kernel writes none of those they load. What is loaded at once takes
+at most LOADED registers of a thread, and leaves room beside the kernel's largest tile; so many rounds go together as
+that allows and divide the loop's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOADED = 64  # registers
 
 def unroll_rows(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if not kernel.attrs.get("wishes"):
+    if not kernel.attrs.get("resources_are_hints"):
         return
     tiles = (v for op in kernel.body.walk() for v in op.results if isinstance(v.type, TileType))
     largest = max((_registers(v, kernel.threads) for v in tiles), default=0)

@@ -73,7 +73,7 @@ def warp_specialize(kernel: Kernel, context: PassContext) -> None:
         return
     context.notes.extend(f"copied by the consumers: {note}" for note in rings.notes)
     together = find_common(launch, rings)
-    registers = registers_of(launch, context.target) if kernel.attrs.get("wishes") else None
+    registers = registers_of(launch, context.target) if kernel.attrs.get("resources_are_hints") else None
     copying = producer_threads(launch.threads, registers, kernel.attrs.get("min_ctas", 1))
 
     def parts(body: Block, pipelines: dict[Ring, Value], b: Builder) -> roles.WarpSpecialized:

@@ -1,7 +1,7 @@
 // Matrices that go through registers are waited for, so that two versions may cost no block.
 // pass: choose_stages
 // target: sm_80
-tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 128, wishes = true} {
+tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 128, resources_are_hints = true} {
   launch 64, 64, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %As = alloc {type_ = shared<64x32xf16>}
     %Bs = alloc {type_ = shared<32x64xf16>}
@@ -24,7 +24,7 @@ tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: te
 }
 
 // ----
-tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 128, wishes = true} {
+tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 128, resources_are_hints = true} {
   launch 64, 64, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %As = alloc {type_ = shared<64x32xf16>} : shared<64x32xf16>
     %Bs = alloc {type_ = shared<32x64xf16>} : shared<32x64xf16>

@@ -1,7 +1,7 @@
 // One version becomes two: the copies go ahead.
 // pass: choose_stages
 // target: sm_90a
-tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 128, wishes = true} {
+tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 128, resources_are_hints = true} {
   launch 8, 8, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %As = alloc {type_ = shared<128x32xf16>}
     %Bs = alloc {type_ = shared<32x128xf16>}
@@ -20,7 +20,7 @@ tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: te
 }
 
 // ----
-tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 128, wishes = true} {
+tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 128, resources_are_hints = true} {
   launch 8, 8, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %As = alloc {type_ = shared<128x32xf16>} : shared<128x32xf16>
     %Bs = alloc {type_ = shared<32x128xf16>} : shared<32x128xf16>

@@ -1,7 +1,7 @@
 // Two versions would leave one block of three.
 // pass: choose_stages
 // target: gfx942
-tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 256, wishes = true} {
+tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 256, resources_are_hints = true} {
   launch 64, 64, 1 {threads = 256} (%bx: i32, %by: i32, %bz: i32) {
     %As = alloc {type_ = shared<64x64xf16>}
     %Bs = alloc {type_ = shared<64x96xf16>}
@@ -20,7 +20,7 @@ tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: te
 }
 
 // ----
-tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 256, wishes = true} {
+tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 256, resources_are_hints = true} {
   launch 64, 64, 1 {threads = 256} (%bx: i32, %by: i32, %bz: i32) {
     %As = alloc {type_ = shared<64x64xf16>} : shared<64x64xf16>
     %Bs = alloc {type_ = shared<64x96xf16>} : shared<64x96xf16>

@@ -1,7 +1,7 @@
 // Two versions of 96 KB do not fit beside 64 KB.
 // pass: choose_stages
 // target: sm_90a
-tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 256, wishes = true} {
+tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 256, resources_are_hints = true} {
   launch 8, 8, 1 {threads = 256} (%bx: i32, %by: i32, %bz: i32) {
     %As = alloc {type_ = shared<256x128xf16>}
     %Bs = alloc {type_ = shared<128x128xf16>}
@@ -21,7 +21,7 @@ tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: te
 }
 
 // ----
-tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 256, wishes = true} {
+tile kernel @matmul(%A: tensor<1024x1024xf16>, %B: tensor<1024x1024xf16>, %C: tensor<1024x1024xf32>) attrs {threads = 256, resources_are_hints = true} {
   launch 8, 8, 1 {threads = 256} (%bx: i32, %by: i32, %bz: i32) {
     %As = alloc {type_ = shared<256x128xf16>} : shared<256x128xf16>
     %Bs = alloc {type_ = shared<128x128xf16>} : shared<128x128xf16>

@@ -1,7 +1,7 @@
 // A gathered tile has two versions: one is written while the product reads the other.
 // pass: double_buffer
 // target: sm_90a
-tile kernel @gathered(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, wishes = true} {
+tile kernel @gathered(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, resources_are_hints = true} {
   launch 1, 1, 1 {threads = 512} (%bx: i32, %by: i32, %bz: i32) {
     %s = alloc {type_ = shared<64x64xf16>} : shared<64x64xf16>
     %z = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
@@ -20,7 +20,7 @@ tile kernel @gathered(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threa
 }
 
 // ----
-tile kernel @gathered(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, wishes = true} {
+tile kernel @gathered(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, resources_are_hints = true} {
   launch 1, 1, 1 {threads = 512} (%bx: i32, %by: i32, %bz: i32) {
     %s = alloc {type_ = shared<2 versions x 64x64xf16>} : shared<2 versions x 64x64xf16>
     %z = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>

@@ -1,7 +1,7 @@
 // Not where the tile is used for something else as well, besides the product: here it is kept.
 // pass: double_buffer
 // target: sm_90a
-tile kernel @kept(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, wishes = true} {
+tile kernel @kept(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, resources_are_hints = true} {
   launch 1, 1, 1 {threads = 512} (%bx: i32, %by: i32, %bz: i32) {
     %s = alloc {type_ = shared<64x64xf16>} : shared<64x64xf16>
     %z = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
@@ -23,7 +23,7 @@ tile kernel @kept(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads =
 }
 
 // ----
-tile kernel @kept(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, wishes = true} {
+tile kernel @kept(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, resources_are_hints = true} {
   launch 1, 1, 1 {threads = 512} (%bx: i32, %by: i32, %bz: i32) {
     %s = alloc {type_ = shared<64x64xf16>} : shared<64x64xf16>
     %z = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>

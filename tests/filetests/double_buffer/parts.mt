@@ -1,7 +1,7 @@
 // Not where the loop writes a part of it besides.
 // pass: double_buffer
 // target: sm_90a
-tile kernel @parts(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, wishes = true} {
+tile kernel @parts(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, resources_are_hints = true} {
   launch 1, 1, 1 {threads = 512} (%bx: i32, %by: i32, %bz: i32) {
     %s = alloc {type_ = shared<64x64xf16>} : shared<64x64xf16>
     %h = splat 0.0:f16 {shape = (64,)} : tile<64xf16>
@@ -22,7 +22,7 @@ tile kernel @parts(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads 
 }
 
 // ----
-tile kernel @parts(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, wishes = true} {
+tile kernel @parts(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, resources_are_hints = true} {
   launch 1, 1, 1 {threads = 512} (%bx: i32, %by: i32, %bz: i32) {
     %s = alloc {type_ = shared<64x64xf16>} : shared<64x64xf16>
     %h = splat 0.0:f16 {shape = (64,)} : tile<64xf16>

@@ -1,7 +1,7 @@
 // Where buffers have to share bytes, a copy stays behind what reads another one, perhaps for the last time.
 // pass: hoist_copies
 // target: sm_80
-tile kernel @k(%Q: tensor<16x64xf16>, %K: tensor<512x64xf16>, %V: tensor<512x64xf16>, %I: tensor<64xi32>, %O: tensor<16x64xf32>) attrs {threads = 32, wishes = true} {
+tile kernel @k(%Q: tensor<16x64xf16>, %K: tensor<512x64xf16>, %V: tensor<512x64xf16>, %I: tensor<64xi32>, %O: tensor<16x64xf32>) attrs {threads = 32, resources_are_hints = true} {
   launch 64, 1, 1 {threads = 32} (%bx: i32, %by: i32, %bz: i32) {
     %q = alloc {type_ = shared<16x64xf16>}
     %k = alloc {type_ = shared<32x64xf16>}
@@ -23,7 +23,7 @@ tile kernel @k(%Q: tensor<16x64xf16>, %K: tensor<512x64xf16>, %V: tensor<512x64x
 }
 
 // ----
-tile kernel @k(%Q: tensor<16x64xf16>, %K: tensor<512x64xf16>, %V: tensor<512x64xf16>, %I: tensor<64xi32>, %O: tensor<16x64xf32>) attrs {threads = 32, wishes = true} {
+tile kernel @k(%Q: tensor<16x64xf16>, %K: tensor<512x64xf16>, %V: tensor<512x64xf16>, %I: tensor<64xi32>, %O: tensor<16x64xf32>) attrs {threads = 32, resources_are_hints = true} {
   launch 64, 1, 1 {threads = 32} (%bx: i32, %by: i32, %bz: i32) {
     %q = alloc {type_ = shared<16x64xf16>} : shared<16x64xf16>
     %k = alloc {type_ = shared<32x64xf16>} : shared<32x64xf16>

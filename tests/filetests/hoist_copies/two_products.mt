@@ -1,7 +1,7 @@
 // Two latencies in place of four: what is read later is on its way beside what is read first.
 // pass: hoist_copies
 // target: sm_90a
-tile kernel @k(%Q: tensor<16x64xf16>, %K: tensor<512x64xf16>, %V: tensor<512x64xf16>, %I: tensor<64xi32>, %O: tensor<16x64xf32>) attrs {threads = 32, wishes = true} {
+tile kernel @k(%Q: tensor<16x64xf16>, %K: tensor<512x64xf16>, %V: tensor<512x64xf16>, %I: tensor<64xi32>, %O: tensor<16x64xf32>) attrs {threads = 32, resources_are_hints = true} {
   launch 64, 1, 1 {threads = 32} (%bx: i32, %by: i32, %bz: i32) {
     %q = alloc {type_ = shared<16x64xf16>}
     %k = alloc {type_ = shared<32x64xf16>}
@@ -22,7 +22,7 @@ tile kernel @k(%Q: tensor<16x64xf16>, %K: tensor<512x64xf16>, %V: tensor<512x64x
 }
 
 // ----
-tile kernel @k(%Q: tensor<16x64xf16>, %K: tensor<512x64xf16>, %V: tensor<512x64xf16>, %I: tensor<64xi32>, %O: tensor<16x64xf32>) attrs {threads = 32, wishes = true} {
+tile kernel @k(%Q: tensor<16x64xf16>, %K: tensor<512x64xf16>, %V: tensor<512x64xf16>, %I: tensor<64xi32>, %O: tensor<16x64xf32>) attrs {threads = 32, resources_are_hints = true} {
   launch 64, 1, 1 {threads = 32} (%bx: i32, %by: i32, %bz: i32) {
     %q = alloc {type_ = shared<16x64xf16>} : shared<16x64xf16>
     %k = alloc {type_ = shared<32x64xf16>} : shared<32x64xf16>

@@ -2,7 +2,7 @@
 // once.
 // pass: hoist_loads
 // target: sm_90a
-tile kernel @behind(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, wishes = true} {
+tile kernel @behind(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, resources_are_hints = true} {
   launch 1, 1, 1 {threads = 512} (%bx: i32, %by: i32, %bz: i32) {
     %s = alloc {type_ = shared<64x64xf16>} : shared<64x64xf16>
     %z = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
@@ -21,7 +21,7 @@ tile kernel @behind(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads
 }
 
 // ----
-tile kernel @behind(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, wishes = true} {
+tile kernel @behind(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 512, resources_are_hints = true} {
   launch 1, 1, 1 {threads = 512} (%bx: i32, %by: i32, %bz: i32) {
     %s = alloc {type_ = shared<64x64xf16>} : shared<64x64xf16>
     %z = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>

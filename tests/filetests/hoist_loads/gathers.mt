@@ -1,7 +1,7 @@
 // Of a loop that multiplies, TileLang's programs have what is gathered a turn ahead.
 // pass: hoist_loads
 // target: sm_80
-tile kernel @gathers(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 128, wishes = true} {
+tile kernel @gathers(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 128, resources_are_hints = true} {
   launch 1, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %s = alloc {type_ = shared<16x16xf16>} : shared<16x16xf16>
     %z = splat 0.0 {shape = (16, 16)} : tile<16x16xf32>
@@ -19,7 +19,7 @@ tile kernel @gathers(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {thread
 }
 
 // ----
-tile kernel @gathers(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 128, wishes = true} {
+tile kernel @gathers(%X: tensor<64x64xf16>, %Y: tensor<64x64xf32>) attrs {threads = 128, resources_are_hints = true} {
   launch 1, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %s = alloc {type_ = shared<16x16xf16>} : shared<16x16xf16>
     %z = splat 0.0 {shape = (16, 16)} : tile<16x16xf32>

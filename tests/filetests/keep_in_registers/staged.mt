@@ -1,7 +1,7 @@
 // Of what is staged in shared memory, a is read and written where each thread's own elements are; b is read reversed.
 // pass: keep_in_registers
 // target: sm_80
-traced kernel @staged(%X: tensor<64x256xf32>, %Y: tensor<64x256xf32>) attrs {threads = 64, wishes = true} {
+traced kernel @staged(%X: tensor<64x256xf32>, %Y: tensor<64x256xf32>) attrs {threads = 64, resources_are_hints = true} {
   launch 64, 1, 1 {threads = 64} (%bx: i32, %by: i32, %bz: i32) {
     %a = alloc {type_ = shared<1x256xf32>} : shared<1x256xf32>
     %b = alloc {type_ = shared<1x256xf32>} : shared<1x256xf32>
@@ -21,7 +21,7 @@ traced kernel @staged(%X: tensor<64x256xf32>, %Y: tensor<64x256xf32>) attrs {thr
 }
 
 // ----
-traced kernel @staged(%X: tensor<64x256xf32>, %Y: tensor<64x256xf32>) attrs {threads = 64, wishes = true} {
+traced kernel @staged(%X: tensor<64x256xf32>, %Y: tensor<64x256xf32>) attrs {threads = 64, resources_are_hints = true} {
   launch 64, 1, 1 {threads = 64} (%bx: i32, %by: i32, %bz: i32) {
     %a = alloc {type_ = fragment<1x256xf32>} : fragment<1x256xf32>
     %b = alloc {type_ = shared<1x256xf32>} : shared<1x256xf32>

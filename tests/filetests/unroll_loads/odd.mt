@@ -1,7 +1,7 @@
 // Of six rounds two go at once.
 // pass: unroll_loads
 // target: sm_80
-tile kernel @odd(%A: tensor<64x1024xf32>, %Y: tensor<64xf32>) attrs {threads = 64, wishes = true} {
+tile kernel @odd(%A: tensor<64x1024xf32>, %Y: tensor<64xf32>) attrs {threads = 64, resources_are_hints = true} {
   launch 1, 1, 1 {threads = 64} (%bx: i32, %by: i32, %bz: i32) {
     %t = thread_index
     %s = for 0, 6, 1, [0.0] : f32 (%k: i32, %c: f32) {
@@ -16,7 +16,7 @@ tile kernel @odd(%A: tensor<64x1024xf32>, %Y: tensor<64xf32>) attrs {threads = 6
 }
 
 // ----
-tile kernel @odd(%A: tensor<64x1024xf32>, %Y: tensor<64xf32>) attrs {threads = 64, wishes = true} {
+tile kernel @odd(%A: tensor<64x1024xf32>, %Y: tensor<64xf32>) attrs {threads = 64, resources_are_hints = true} {
   launch 1, 1, 1 {threads = 64} (%bx: i32, %by: i32, %bz: i32) {
     %t = thread_index : i32
     %s = for 0, 6, 2, [0.0] : f32 (%k: i32, %c: f32) {

@@ -1,7 +1,7 @@
 // Four rounds at once, their loads first: 16 is a multiple of 4.
 // pass: unroll_loads
 // target: sm_80
-tile kernel @rounds(%A: tensor<64x1024xf32>, %Y: tensor<64xf32>) attrs {threads = 64, wishes = true} {
+tile kernel @rounds(%A: tensor<64x1024xf32>, %Y: tensor<64xf32>) attrs {threads = 64, resources_are_hints = true} {
   launch 1, 1, 1 {threads = 64} (%bx: i32, %by: i32, %bz: i32) {
     %t = thread_index
     %s = for 0, 16, 1, [0.0] : f32 (%k: i32, %c: f32) {
@@ -16,7 +16,7 @@ tile kernel @rounds(%A: tensor<64x1024xf32>, %Y: tensor<64xf32>) attrs {threads 
 }
 
 // ----
-tile kernel @rounds(%A: tensor<64x1024xf32>, %Y: tensor<64xf32>) attrs {threads = 64, wishes = true} {
+tile kernel @rounds(%A: tensor<64x1024xf32>, %Y: tensor<64xf32>) attrs {threads = 64, resources_are_hints = true} {
   launch 1, 1, 1 {threads = 64} (%bx: i32, %by: i32, %bz: i32) {
     %t = thread_index : i32
     %s = for 0, 16, 4, [0.0] : f32 (%k: i32, %c: f32) {

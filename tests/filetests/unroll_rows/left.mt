@@ -1,7 +1,7 @@
 // Left as they are: rounds of a number that only run time knows, and places that the loop carries.
 // pass: unroll_rows
 // target: sm_80
-tile kernel @left(%X: tensor<8x4096xf32>, %P: tensor<8xi32>, %Y: tensor<8x2048xf32>) attrs {threads = 128, wishes = true} {
+tile kernel @left(%X: tensor<8x4096xf32>, %P: tensor<8xi32>, %Y: tensor<8x2048xf32>) attrs {threads = 128, resources_are_hints = true} {
   launch 8, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %s = splat 0.0 {shape = (2048,)} : tile<2048xf32>
     %n = load %P[%bx] {shape = (), dims = (none,)} : i32
@@ -23,7 +23,7 @@ tile kernel @left(%X: tensor<8x4096xf32>, %P: tensor<8xi32>, %Y: tensor<8x2048xf
 }
 
 // ----
-tile kernel @left(%X: tensor<8x4096xf32>, %P: tensor<8xi32>, %Y: tensor<8x2048xf32>) attrs {threads = 128, wishes = true} {
+tile kernel @left(%X: tensor<8x4096xf32>, %P: tensor<8xi32>, %Y: tensor<8x2048xf32>) attrs {threads = 128, resources_are_hints = true} {
   launch 8, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %s = splat 0.0 {shape = (2048,)} : tile<2048xf32>
     %n = load %P[%bx] {shape = (), dims = (none,)} : i32

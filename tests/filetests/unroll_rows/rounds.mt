@@ -1,7 +1,7 @@
 // Rows that are added up: four rounds at once, their loads first; 6 of 12 rounds would take 48 registers, 12 take 96.
 // pass: unroll_rows
 // target: sm_80
-tile kernel @rounds(%X: tensor<8x12288xf32>, %Y: tensor<8xf32>) attrs {threads = 128, wishes = true} {
+tile kernel @rounds(%X: tensor<8x12288xf32>, %Y: tensor<8xf32>) attrs {threads = 128, resources_are_hints = true} {
   launch 8, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %s = splat 0.0 {shape = (1024,)} : tile<1024xf32>
     %t = for 0, 12, 1, [%s] : tile<1024xf32> (%k: i32, %a: tile<1024xf32>) {
@@ -16,7 +16,7 @@ tile kernel @rounds(%X: tensor<8x12288xf32>, %Y: tensor<8xf32>) attrs {threads =
 }
 
 // ----
-tile kernel @rounds(%X: tensor<8x12288xf32>, %Y: tensor<8xf32>) attrs {threads = 128, wishes = true} {
+tile kernel @rounds(%X: tensor<8x12288xf32>, %Y: tensor<8xf32>) attrs {threads = 128, resources_are_hints = true} {
   launch 8, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %s = splat 0.0 {shape = (1024,)} : tile<1024xf32>
     %t = for 0, 12, 6, [%s] : tile<1024xf32> (%k: i32, %a: tile<1024xf32>) {

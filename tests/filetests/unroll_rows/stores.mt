@@ -1,7 +1,7 @@
 // Loads pass stores of other tensors (the first loop), not those of the tensor that is loaded (the second).
 // pass: unroll_rows
 // target: sm_80
-tile kernel @stores(%X: tensor<8x4096xf32>, %Y: tensor<8x4096xf32>) attrs {threads = 128, wishes = true} {
+tile kernel @stores(%X: tensor<8x4096xf32>, %Y: tensor<8x4096xf32>) attrs {threads = 128, resources_are_hints = true} {
   launch 8, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     for 0, 2, 1 (%k: i32) {
       %at = mul %k, 2048 : i32
@@ -21,7 +21,7 @@ tile kernel @stores(%X: tensor<8x4096xf32>, %Y: tensor<8x4096xf32>) attrs {threa
 }
 
 // ----
-tile kernel @stores(%X: tensor<8x4096xf32>, %Y: tensor<8x4096xf32>) attrs {threads = 128, wishes = true} {
+tile kernel @stores(%X: tensor<8x4096xf32>, %Y: tensor<8x4096xf32>) attrs {threads = 128, resources_are_hints = true} {
   launch 8, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     for 0, 2, 2 (%k: i32) {
       %at = mul %k, 2048 : i32

@@ -1,7 +1,7 @@
 // In TileLang's programs loads go a turn ahead beside stores to other tensors.
 // pass: hoist_loads
 // target: sm_80
-tile kernel @wishes(%X: tensor<MxNxf32>, %Y: tensor<MxNxf32>) dims(M = %M: i32, N = %N: i32) facts {N = 8} attrs {threads = 128, wishes = true} {
+tile kernel @hints(%X: tensor<MxNxf32>, %Y: tensor<MxNxf32>) dims(M = %M: i32, N = %N: i32) facts {N = 8} attrs {threads = 128, resources_are_hints = true} {
   launch %M, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %n = floordiv %N, 512 : i32
     for 0, %n, 1 (%k: i32) {
@@ -16,7 +16,7 @@ tile kernel @wishes(%X: tensor<MxNxf32>, %Y: tensor<MxNxf32>) dims(M = %M: i32, 
 
 
 // ----
-tile kernel @wishes(%X: tensor<MxNxf32>, %Y: tensor<MxNxf32>) dims(M = %M: i32, N = %N: i32) facts {N = 8} attrs {threads = 128, wishes = true} {
+tile kernel @hints(%X: tensor<MxNxf32>, %Y: tensor<MxNxf32>) dims(M = %M: i32, N = %N: i32) facts {N = 8} attrs {threads = 128, resources_are_hints = true} {
   launch %M, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
     %n = floordiv %N, 512 : i32
     %0 = cmp 0, %n {predicate = "lt"} : bool

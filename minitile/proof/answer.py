@@ -99,8 +99,9 @@ def answer(text: str, launch: Launch, *, most_states: int = MOST_STATES, seconds
     try:
         proof, data = certified(text, launch, most_states=most_states, seconds=seconds)
     except Fault as fault:
-        steps, asked = _replayed(text, launch, fault)
-        sure = not any(each.question.kind == "warp" for each in asked)  # else what is not known was taken to differ
+        steps, asked, guessed = _replayed(text, launch, fault)
+        # Else what is not known was taken to differ from warp to warp, or an access for executed.
+        sure = not guessed and not any(each.question.kind == "warp" for each in asked)
         verdict: Verdict = "fault" if sure else "refused"
         return Answer(verdict, line=fault.line, reason=fault.reason, steps=steps, asked=asked, residues=fault.residues)
     except Refused as why:
@@ -108,7 +109,7 @@ def answer(text: str, launch: Launch, *, most_states: int = MOST_STATES, seconds
     return Answer("proved", proof.name, states=proof.states, seconds=proof.seconds, certificate=data)
 
 
-def _replayed(text: str, launch: Launch, fault: Fault) -> tuple[tuple[Step, ...], tuple[Asked, ...]]:
+def _replayed(text: str, launch: Launch, fault: Fault) -> tuple[tuple[Step, ...], tuple[Asked, ...], bool]:
     """The run that leads to a fault, from the start, without normal forms: so that it says true numbers."""
     program = parse(text, launch)
     explorer = Explorer(program, launch, fault.together, fault.residues, 0, MOST_SECONDS)
@@ -141,7 +142,7 @@ def _replayed(text: str, launch: Launch, fault: Fault) -> tuple[tuple[Step, ...]
         run()
     except Refused:
         pass
-    return tuple(steps), tuple(asked)
+    return tuple(steps), tuple(asked), explorer.machine.guessed
 
 
 def show(value: Any) -> str:

@@ -46,6 +46,7 @@ from minitile.proof.values import (
 
 BASE = 5 * 1024  # where shared memory begins: one address that stands for all with the declared alignment
 FAR = -(1 << 40)  # below all that is asked
+LAUNCH = -1  # stands in a base for the number of loops before, in questions that no instance of a loop asks alone
 WORTHWHILE = 32  # smaller divisors of parameters are not made use of
 _FORMS = {
     name: re.compile(form)
@@ -286,17 +287,22 @@ class Registers:
         value -= bound.const
         if not difference:
             return int(value < 0)
-        value //= self.divisor(base, difference)
-        if any(v is TOP or v is UNIFORM for v in base[1]):
-            return UNIFORM
-        key = (base, difference)
-        low, high = state.oracle.get(key, (self.lowest(key), None))
-        if value <= low:
-            return 1
-        if high is not None and value >= high:
-            return 0
-        order = (*(v.value if isinstance(v, Counter) else v for v in base[1]), value)
-        raise Fork(Question("bound", key, value, order))
+        scale = self.divisor(base, difference)
+        value //= scale
+        # No counter that may have been shifted asks for values below `constants`: these are one truth for the launch.
+        small = value <= (self.constants(base) - 1) // scale
+        for key in (((base[0], (), LAUNCH), difference), (base, difference)):
+            if any(v is TOP or v is UNIFORM for v in key[0][1]):
+                return UNIFORM
+            low, high = state.oracle.get(key, (self.lowest(key), None))
+            if value <= low:
+                return 1
+            if high is not None and value >= high:
+                return 0
+            if small:
+                break
+        order = tuple(v.value if isinstance(v, Counter) else v for v in base[1] if v is not TOP and v is not UNIFORM)
+        raise Fork(Question("bound", key, value, (*order, value)))
 
     def divisor(self, base: Any, difference: Any) -> int:
         """What a difference is known to be a multiple of; questions ask for the quotient. It divides all shifts."""

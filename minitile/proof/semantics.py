@@ -76,6 +76,7 @@ class Machine(Registers):
         sizes = [_SHARED.fullmatch(each.op) for each in program.code]
         self.unit = min([4, *(int(each[2]) // 8 for each in sizes if each)])
         self.memory = Memory(self.unit, BASE, program.shared)
+        self.guessed = False  # whether an access was taken for executed of which that is not known
         self.products = self._product_registers()
         self.covered: dict[tuple[tuple[int, int, int, int], ...], Footprint] = {}
         for each in program.code:
@@ -126,6 +127,8 @@ class Machine(Registers):
                 return True
             if not known and (self._is_asked(warp, each) or not self._is_access(each)):
                 lanes = self.lanes(state, warp, each)
+            elif not known:
+                self.guessed = True
         if lanes and not self.execute(state, warp, each, lanes):
             return False
         warp.pc += 1
@@ -182,6 +185,7 @@ class Machine(Registers):
                 continue
             lanes, known = self.possible(state, warp, each)
             if not self.plain[now]:
+                self.guessed = True
                 if lanes:
                     self.execute(state, warp, each, lanes)
                 continue

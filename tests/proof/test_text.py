@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minitile.proof import Launch, Refused, prove
+from minitile.proof import Launch, Refused, answer, prove
 from minitile.proof.descriptors import rows_of_16
 from minitile.proof.explore import Explorer
 from minitile.proof.registers import BASE
@@ -405,6 +405,24 @@ def test_a_counter_less_a_number(far, how):
     assert verdict(f"{STORE} bar.sync 0; " + LOOP.format(f"{OTHER} {LOAD} {never} {STORE} bar.sync 0;")) != "proved"
     both = skip.replace("@%p3 bra.uni $s;", "")
     assert verdict(f"{STORE} bar.sync 0; " + LOOP.format(f"{OTHER} {LOAD} {both} {STORE} bar.sync 0;")) == "proved"
+
+
+@pytest.mark.parametrize(
+    ("body", "verdict"),
+    [
+        ("bar.sync 0;", "proved"),
+        (f"{STORE} {OTHER} {LOAD}", "fault"),
+        ("st.shared.u32 [%r1], %r0;", "fault"),
+        # Data may choose one lane.
+        (f"{DATA} @%p4 st.shared.u32 [%r1], %r0;", "refused"),
+        (f"{DATA} @%p4 bra $a; st.shared.u32 [%r1], %r0;\n$a:", "refused"),
+        ("red.shared.add.u32 [%r1], 1;", "refused"),
+    ],
+)
+def test_what_is_called_a_fault(body, verdict):
+    found = answer(HEAD.format(threads=64, shared=4096) + body + "\n  ret;\n}\n", Launch({"T": 1024}))
+    assert found.verdict == verdict
+    assert bool(found) == (verdict == "proved")
 
 
 def test_values():

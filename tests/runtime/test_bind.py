@@ -82,8 +82,8 @@ def test_mixed_devices(gpu_arrays):
             "C is misaligned: its address 0x[0-9a-f]+ is no multiple of a f32's size",
         ),
         ({0: 7}, "A: int is no array that minitile knows"),
-        ({3: "2"}, "alpha is a f32 scalar; '2'"),
-        ({4: 2.5}, "steps is a i32 scalar; 2.5"),
+        ({3: "2"}, "alpha is a f32 scalar, not '2'"),
+        ({4: 2.5}, "steps is a i32 scalar, not 2.5"),
     ],
 )
 def test_refusals(change, message):

@@ -9,17 +9,19 @@ before it. Rows that registers do not hold are done in parts, and then the parts
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import minitile.language as T
 from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
 from minitile.ir.types import DType, i64
-from minitile.ops.memory_bound.arguments import whole
-from minitile.ops.memory_bound.rows import H200, HELD, Room, RowPlan, row_plan, rows_of
+from minitile.ops.memory_bound.arguments import VECTOR, whole
+from minitile.ops.memory_bound.rows import H200, Room, RowPlan, row_plan, rows_of
 
-MOST = 64  # of k: each of them is compared with each other one
+MOST = 64  # of k: each candidate is compared with each other one
 PART = 8192  # elements of a row
+LANES = 32  # threads whose maxima are a group
+MOST_CANDIDATES, BLOCK_CANDIDATES = 256, 2048  # of a row, of a block
 BITS = {"bf16": 16, "f16": 19, "f32": 32}  # of an f32, that tell numbers of this dtype apart
 
 
@@ -73,14 +75,39 @@ def part_of(n: int, parts: int, k: int) -> int:
     return part
 
 
+class Shares(NamedTuple):
+    """How many numbers each dimension of a row's tile has: element ((a·runs + b)·groups + g)·lanes + t)·vector + v of the
+    row is at [a, b, g, t, v]. The greatest of each [a, :, g, t, :] is a maximum from which the bound is found."""
+
+    each: int
+    runs: int
+    groups: int
+    lanes: int
+    vector: int
+
+
+def shares_of(plan: RowPlan, dtype: DType, k: int) -> Shares:
+    """Where threads have too few maxima, each has one for every `vector` elements."""
+    threads = plan.threads // plan.rows
+    lanes = math.gcd(plan.columns, threads if plan.rows == 1 else 1 << max(0, threads.bit_length() - 1))
+    vector = math.gcd(VECTOR // dtype.bytes, plan.columns // lanes)
+    runs = plan.columns // (lanes * vector)
+    warps = max(1, lanes // LANES)
+    groups = max(g for g in range(1, warps + 1) if warps % g == 0 and (g == 1 or 2 * g <= k))
+    each = 1 if lanes >= 2 * k else runs
+    return Shares(each, runs // each, groups, lanes // groups, vector)
+
+
 def constants(
     part: int, dtype: DType, k: int, largest: bool, plan: RowPlan | None, room: Room = H200
 ) -> dict[str, Any]:
     """Compile-time arguments of `select` for rows, or parts of rows, of so many elements."""
     plan = plan or row_plan(part, dtype, room=room)
     assert plan is not None
-    rows = max(1, min(plan.rows, HELD * plan.threads // (k * k)))
-    sizes = {"rows": rows, "columns": plan.columns, "threads": plan.threads}
+    space = 1 << (8 * k - 1 if plan.rows == 1 else 4 * k - 1).bit_length()
+    space = max(16, min(space, MOST_CANDIDATES))
+    plan = plan._replace(rows=max(1, min(plan.rows, BLOCK_CANDIDATES // space)))
+    sizes = {"rows": plan.rows, "shares": tuple(shares_of(plan, dtype, k)), "space": space, "threads": plan.threads}
     return {"k": k, "part": part, "bits": BITS[dtype.name], "largest": largest, **sizes}
 
 
@@ -94,65 +121,154 @@ def select(
     bits=32,
     largest=True,
     rows=1,
-    columns=4096,
+    shares=(1, 4, 4, 32, 8),
+    space=64,
     threads=128,
 ):
     M, N = X.shape
+    each, _, groups, lanes, _ = shares
+    index = 16 if bits == 16 else 32  # bits of a candidate that say where it is
     with T.Kernel(T.ceildiv(N, part), T.ceildiv(M, rows), threads=threads) as (at, block):
-        keys = T.alloc_fragment((rows, columns), T.uint32)
-        count = T.alloc_fragment((rows, columns), T.int32)
-        beaten = T.alloc_fragment((rows, k, k), T.int32)
-        number, place = T.alloc_fragment((rows,), T.int32), T.alloc_fragment((rows, k), T.int32)
-        found, where = T.alloc_shared((rows, k), T.uint32), T.alloc_shared((rows, k), T.int32)
-        for i, j in T.Parallel(rows, columns):
+        x = T.alloc_fragment((rows, *shares), T.float32)
+        found = T.alloc_shared((rows, space), T.uint32 if index == 16 else T.uint64)
+        total, missed = T.alloc_shared((rows,), T.int32), T.alloc_fragment((rows,), T.int32)
+        for i, a, b, g, t, v in T.Parallel(rows, *shares):
+            j = column(shares, a, b, g, t, v)
+            given = T.cast(X[block * rows + i, at * part + j], T.float32)
             inside = (j < part) & (at * part + j < N)
-            x = T.cast(X[block * rows + i, at * part + j], T.float32)
-            keys[i, j] = T.if_then_else(inside, ordered(x, largest) >> (32 - bits), 0)
-        limit = kth(keys, count, number, k, bits)
-        for i, j in T.Parallel(rows, columns):
-            count[i, j] = T.if_then_else(keys[i, j] > limit[i], 1, 0)
-        T.reduce_sum(count, number, dim=1)
-        for i, j in T.Parallel(rows, columns):
-            count[i, j] = count[i, j] + T.if_then_else(keys[i, j] == limit[i], 1 << 16, 0)
-        T.cumsum(count, dim=1)  # of the greater ones, and 2^16 times that of the equal ones
-        for i, j in T.Parallel(rows, columns):
-            p = T.if_then_else(keys[i, j] > limit[i], count[i, j] & 0xFFFF, number[i] + (count[i, j] >> 16)) - 1
-            if (keys[i, j] >= limit[i]) & (p < k):
-                found[i, p] = keys[i, j]
-                where[i, p] = j
-        for i, a, b in T.Parallel(rows, k, k):
-            first = (found[i, b] == found[i, a]) & (where[i, b] < where[i, a])
-            beaten[i, a, b] = T.if_then_else((found[i, b] > found[i, a]) | first, 1, 0)
-        T.reduce_sum(beaten, place, dim=2)
-        for i, a in T.Parallel(rows, k):
-            row, column = block * rows + i, at * part + where[i, a]
-            Y[row, at * k + place[i, a]] = X[row, column]
-            I[row, at * k + place[i, a]] = T.cast(column, T.int64)
+            x[i, a, b, g, t, v] = T.if_then_else(inside, given if largest else -given, -T.infinity(T.float32))
+        T.fill(missed, 1)
+        if each * groups * lanes >= 2 * k:
+            T.clear(total)
+            limit = bound(x, k)
+            for i, a, b, g, t, v in T.Parallel(rows, *shares):
+                y = x[i, a, b, g, t, v]
+                if reaches(y, limit[i], largest):
+                    p = T.atomic_add(total[i], 1, return_prev=True)
+                    if p < space:
+                        found[i, p] = candidate(ordered(y, largest, bits), column(shares, a, b, g, t, v), index)
+            for i in T.Parallel(rows):
+                missed[i] = T.if_then_else((total[i] < k) | (total[i] > space), 1, 0)
+        if T.any_of(missed):
+            keys = T.alloc_fragment((rows, *shares), T.uint32)
+            for i, a, b, g, t, v in T.Parallel(rows, *shares):
+                j = column(shares, a, b, g, t, v)
+                inside = (j < part) & (at * part + j < N)
+                keys[i, a, b, g, t, v] = T.if_then_else(inside, ordered(x[i, a, b, g, t, v], largest, bits), 0)
+            T.clear(total)
+            least, last = kth(keys, k, bits)
+            for i, a, b, g, t, v in T.Parallel(rows, *shares):
+                j, key = column(shares, a, b, g, t, v), keys[i, a, b, g, t, v]
+                if (key > least[i]) | ((key == least[i]) & (j <= last[i])):
+                    p = T.atomic_add(total[i], 1, return_prev=True)
+                    found[i, p] = candidate(key, j, index)
+        for e in range(T.get_thread_binding(), rows * space, threads):
+            i, a = e // space, e % space
+            if a < total[i]:
+                mine, place = found[i, a], T.int32(0)
+                for b in range(total[i]):
+                    place += T.if_then_else(found[i, b] > mine, 1, 0)
+                if place < k:
+                    j = at * part + (0xFFFF - T.cast(mine & 0xFFFF, T.int32))
+                    Y[block * rows + i, at * k + place] = X[block * rows + i, j]
+                    I[block * rows + i, at * k + place] = T.cast(j, T.int64)
 
 
-def kth(keys, count, number, k, bits):
-    """The k-th greatest key of each row, of so many bits; what is counted on the way is left in count and number."""
-    rows, columns = keys.shape
-    limit, bit = T.alloc_fragment((rows,), T.uint32), T.alloc_fragment((rows,), T.uint32)
-    T.clear(limit)
-    for n in T.serial(bits):
-        for i in T.Parallel(rows):
-            bit[i] = limit[i] | (T.uint32(1) << T.cast(bits - 1 - n, T.uint32))
-        for i, j in T.Parallel(rows, columns):
-            count[i, j] = T.if_then_else(keys[i, j] >= bit[i], 1, 0)
-        T.reduce_sum(count, number, dim=1)
-        for i in T.Parallel(rows):
-            limit[i] = T.if_then_else(number[i] >= k, bit[i], limit[i])
+def column(shares, a, b, g, t, v):
+    """Where in its row an element of the tile is."""
+    _, runs, groups, lanes, vector = shares
+    return (((a * runs + b) * groups + g) * lanes + t) * vector + v
+
+
+def candidate(key, j, index):
+    """A key and, below it, a column: the greater of two is the one that comes first. All are different."""
+    word = T.uint32 if index == 16 else T.uint64
+    return (T.cast(key, word) << index) | T.cast(0xFFFF - j, word)
+
+
+def reaches(y, limit, largest):
+    """NaN comes before any number where the greatest are wanted, else after all."""
+    return ~(y < limit) if largest else y >= limit
+
+
+def bound(x, k):
+    """For each row, a number that k of the maxima are not below, or infinity: a lower bound of the k-th element.
+
+    Of each group of maxima, all different by their last bits, the greatest is taken away so often that together k are.
+    """
+    rows, each, _, groups, lanes, _ = x.shape
+    some = T.alloc_fragment(x.shape[:-1], T.float32)
+    maxima = T.alloc_fragment((rows, each, groups, lanes), T.float32)
+    keys = T.alloc_fragment((rows, each, groups, lanes), T.uint32)
+    top, most = T.alloc_fragment((rows, groups, lanes), T.uint32), T.alloc_fragment((rows, groups), T.uint32)
+    low, limit = T.alloc_fragment((rows,), T.uint32), T.alloc_fragment((rows,), T.float32)
+    T.reduce_max(x, some, dim=5)
+    T.reduce_max(some, maxima, dim=2)
+    mask = (1 << (each * lanes - 1).bit_length()) - 1
+    for i, a, g, t in T.Parallel(rows, each, groups, lanes):
+        key = ordered(T.max(maxima[i, a, g, t], -T.infinity(T.float32)), True, 32)
+        keys[i, a, g, t] = (key & (0xFFFFFFFF - mask)) | T.cast(a * lanes + t, T.uint32)
+    for _ in T.serial(math.ceil(k / groups)):
+        T.reduce_max(keys, top, dim=1)
+        T.reduce_max(top, most, dim=2)
+        for i, a, g, t in T.Parallel(rows, each, groups, lanes):
+            keys[i, a, g, t] = T.if_then_else(keys[i, a, g, t] == most[i, g], 0, keys[i, a, g, t])
+    T.reduce_min(most, low, dim=1)
+    for i in T.Parallel(rows):
+        key = low[i] & (0xFFFFFFFF - mask)
+        number = T.reinterpret(T.if_then_else(key >> 31 == 1, key ^ 0x80000000, ~key), T.float32)
+        limit[i] = T.if_then_else(number > -T.infinity(T.float32), number, T.infinity(T.float32))
     return limit
 
 
-def ordered(x, largest):
-    """An f32 as an integer over 0 that compares likewise, zeros of both signs alike, NaN after all."""
-    bits = T.reinterpret(x + 0.0, T.int32)
-    sign = bits >> 31
-    key = T.reinterpret(bits ^ (sign | T.min_value(T.int32)), T.uint32)
-    key = T.if_then_else(x == x, key, T.uint32(0xFFFFFFFE))
-    return key if largest else ~key
+def kth(keys, k, bits):
+    """The k-th greatest key of each row and, of its equals, the column of the last one that is among the first k.
+
+    Both are found bit by bit: are k elements still as great if this bit is set, are fewer than k in front of that column?
+    """
+    rows, *shares = keys.shape
+    least, last = T.alloc_fragment((rows,), T.uint32), T.alloc_fragment((rows,), T.int32)
+    ones, number = T.alloc_fragment((rows, *shares), T.int32), T.alloc_fragment((rows,), T.int32)
+    T.clear(least)
+    T.clear(last)
+    for n in T.serial(bits):
+        bit = T.uint32(1) << T.cast(bits - 1 - n, T.uint32)
+        for i, a, b, g, t, v in T.Parallel(rows, *shares):
+            ones[i, a, b, g, t, v] = T.if_then_else(keys[i, a, b, g, t, v] >= (least[i] | bit), 1, 0)
+        sums(ones, number)
+        for i in T.Parallel(rows):
+            least[i] = T.if_then_else(number[i] >= k, least[i] | bit, least[i])
+    places = (math.prod(shares) - 1).bit_length()
+    for n in T.serial(places):
+        bit = 1 << (places - 1 - n)
+        for i, a, b, g, t, v in T.Parallel(rows, *shares):
+            equal = (keys[i, a, b, g, t, v] == least[i]) & (column(shares, a, b, g, t, v) < (last[i] | bit))
+            ones[i, a, b, g, t, v] = T.if_then_else((keys[i, a, b, g, t, v] > least[i]) | equal, 1, 0)
+        sums(ones, number)
+        for i in T.Parallel(rows):
+            last[i] = T.if_then_else(number[i] < k, last[i] | bit, last[i])
+    return least, last
+
+
+def sums(ones, number):
+    """Of each row, in the order in which threads have them."""
+    rows, each, runs, groups, lanes, _ = ones.shape
+    some = T.alloc_fragment((rows, each, runs, groups, lanes), T.int32)
+    fewer = T.alloc_fragment((rows, each, groups, lanes), T.int32)
+    few, one = T.alloc_fragment((rows, groups, lanes), T.int32), T.alloc_fragment((rows, groups), T.int32)
+    T.reduce_sum(ones, some, dim=5)
+    T.reduce_sum(some, fewer, dim=2)
+    T.reduce_sum(fewer, few, dim=1)
+    T.reduce_sum(few, one, dim=2)
+    T.reduce_sum(one, number, dim=1)
+
+
+def ordered(x, largest, bits):
+    """An f32 as an integer over 0 that compares likewise, zeros of both signs alike, NaN after or before all."""
+    number = T.reinterpret(x + 0.0, T.int32)
+    key = T.reinterpret(number ^ ((number >> 31) | T.min_value(T.int32)), T.uint32)
+    key = T.if_then_else(x == x, key, T.uint32(0xFFFFFFFE if largest else 1 << 16))
+    return key >> (32 - bits)
 
 
 @kernel

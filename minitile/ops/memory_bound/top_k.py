@@ -20,6 +20,8 @@ from minitile.ops.memory_bound.rows import H200, Room, RowPlan, row_plan, rows_o
 
 MOST = 64  # of k: each candidate is compared with each other one
 PART = 8192  # elements of a row
+WORD = 32  # bits, one for each element of a row that a thread has
+RESIDENT = 1024  # threads of a multiprocessor that hide each other's latencies
 LANES = 32  # threads whose maxima are a group
 MOST_CANDIDATES, BLOCK_CANDIDATES = 256, 2048  # of a row, of a block
 BITS = {"bf16": 16, "f16": 19, "f32": 32}  # of an f32, that tell numbers of this dtype apart
@@ -56,12 +58,12 @@ def top_k(x: Any, k: int, *, largest: bool = True, plan: RowPlan | None = None) 
     y, at = values.reshape(rows.m, k), indices.reshape(rows.m, k)
     parts = 1 if rows.n <= 2 * PART else math.ceil(rows.n / PART)
     if parts == 1:
-        select(rows.matrix, y, at, **constants(rows.n, rows.dtype, k, largest, plan, rows.room))
+        select(rows.matrix, y, at, **constants(rows.n, rows.dtype, k, largest, plan, rows.room, rows.n))
         return values, indices
     part = part_of(rows.n, parts, k)
     parts = math.ceil(rows.n / part)
     some, there = (rows.x.empty((rows.m, parts * k), d) for d in (rows.dtype, i64))
-    select(rows.matrix, some, there, **constants(part, rows.dtype, k, largest, plan, rows.room))
+    select(rows.matrix, some, there, **constants(part, rows.dtype, k, largest, plan, rows.room, rows.n))
     found, chosen = top_k(some, k, largest=largest)
     gather(found, chosen, there, y, at)
     return values, indices
@@ -90,6 +92,8 @@ def shares_of(plan: RowPlan, dtype: DType, k: int) -> Shares:
     """Where threads have too few maxima, each has one for every `vector` elements."""
     threads = plan.threads // plan.rows
     lanes = math.gcd(plan.columns, threads if plan.rows == 1 else 1 << max(0, threads.bit_length() - 1))
+    while plan.columns // lanes > WORD and plan.columns // lanes % 2 == 0:
+        lanes *= 2
     vector = math.gcd(VECTOR // dtype.bytes, plan.columns // lanes)
     runs = plan.columns // (lanes * vector)
     warps = max(1, lanes // LANES)
@@ -99,15 +103,17 @@ def shares_of(plan: RowPlan, dtype: DType, k: int) -> Shares:
 
 
 def constants(
-    part: int, dtype: DType, k: int, largest: bool, plan: RowPlan | None, room: Room = H200
+    part: int, dtype: DType, k: int, largest: bool, plan: RowPlan | None, room: Room = H200, n: int | None = None
 ) -> dict[str, Any]:
-    """Compile-time arguments of `select` for rows, or parts of rows, of so many elements."""
+    """Compile-time arguments of `select` for rows of n elements, or any number, in parts of so many."""
     plan = plan or row_plan(part, dtype, room=room)
     assert plan is not None
     space = 1 << (8 * k - 1 if plan.rows == 1 else 4 * k - 1).bit_length()
     space = max(16, min(space, MOST_CANDIDATES))
     plan = plan._replace(rows=max(1, min(plan.rows, BLOCK_CANDIDATES // space)))
-    sizes = {"rows": plan.rows, "shares": tuple(shares_of(plan, dtype, k)), "space": space, "threads": plan.threads}
+    exact = plan.columns == part and n is not None and n % part == 0
+    sizes = {"rows": plan.rows, "shares": tuple(shares_of(plan, dtype, k)), "threads": plan.threads}
+    sizes |= {"space": space, "exact": exact}
     return {"k": k, "part": part, "bits": BITS[dtype.name], "largest": largest, **sizes}
 
 
@@ -123,45 +129,48 @@ def select(
     rows=1,
     shares=(1, 4, 4, 32, 8),
     space=64,
+    exact=False,
     threads=128,
 ):
     M, N = X.shape
-    each, _, groups, lanes, _ = shares
-    index = 16 if bits == 16 else 32  # bits of a candidate that say where it is
+    each, runs, groups, lanes, vector = shares
+    columns = math.prod(shares)
     with T.Kernel(T.ceildiv(N, part), T.ceildiv(M, rows), threads=threads) as (at, block):
-        x = T.alloc_fragment((rows, *shares), T.float32)
-        found = T.alloc_shared((rows, space), T.uint32 if index == 16 else T.uint64)
+        T.annotate_min_blocks_per_sm(max(1, RESIDENT // threads))
+        if exact:
+            T.assume(N % part == 0)
+        first = block * rows, at * part
+        found = T.alloc_shared((rows, space), T.uint32 if bits == 16 else T.uint64)
+        words = T.alloc_shared((rows, groups * lanes), T.uint32)
         total, missed = T.alloc_shared((rows,), T.int32), T.alloc_fragment((rows,), T.int32)
-        for i, a, b, g, t, v in T.Parallel(rows, *shares):
-            j = column(shares, a, b, g, t, v)
-            given = T.cast(X[block * rows + i, at * part + j], T.float32)
-            inside = (j < part) & (at * part + j < N)
-            x[i, a, b, g, t, v] = T.if_then_else(inside, given if largest else -given, -T.infinity(T.float32))
         T.fill(missed, 1)
         if each * groups * lanes >= 2 * k:
-            T.clear(total)
-            limit = bound(x, k)
+            x = T.alloc_fragment((rows, columns), T.float32)
+            for i, j in T.Parallel(rows, columns):
+                given = signed(X[first[0] + i, first[1] + j], largest)
+                inside = True if exact else (j < part) & (first[1] + j < N)
+                x[i, j] = T.if_then_else(inside, given, -T.infinity(T.float32))
+            y = T.reshape(x, (rows, *shares))
+            limit, hits = bound(y, k), T.alloc_fragment((rows, *shares), T.uint32)
             for i, a, b, g, t, v in T.Parallel(rows, *shares):
-                y = x[i, a, b, g, t, v]
-                if reaches(y, limit[i], largest):
-                    p = T.atomic_add(total[i], 1, return_prev=True)
-                    if p < space:
-                        found[i, p] = candidate(ordered(y, largest, bits), column(shares, a, b, g, t, v), index)
+                number = y[i, a, b, g, t, v]
+                hit = ~(number < limit[i]) if largest else number >= limit[i]  # where the least are wanted NaN is none
+                hits[i, a, b, g, t, v] = T.if_then_else(hit, bit_of(shares, a, b, v), 0)
+            collect(X, first, shares, hits, words, total, found, bits, largest)
             for i in T.Parallel(rows):
                 missed[i] = T.if_then_else((total[i] < k) | (total[i] > space), 1, 0)
         if T.any_of(missed):
-            keys = T.alloc_fragment((rows, *shares), T.uint32)
-            for i, a, b, g, t, v in T.Parallel(rows, *shares):
-                j = column(shares, a, b, g, t, v)
-                inside = (j < part) & (at * part + j < N)
-                keys[i, a, b, g, t, v] = T.if_then_else(inside, ordered(x[i, a, b, g, t, v], largest, bits), 0)
-            T.clear(total)
+            keys, taken = T.alloc_fragment((rows, columns), T.uint32), T.alloc_fragment((rows, *shares), T.uint32)
+            for i, j in T.Parallel(rows, columns):
+                key = ordered(signed(X[first[0] + i, first[1] + j], largest), largest, bits)
+                keys[i, j] = T.if_then_else((j < part) & (first[1] + j < N), key, 0)
             least, last = kth(keys, k, bits)
+            z = T.reshape(keys, (rows, *shares))
             for i, a, b, g, t, v in T.Parallel(rows, *shares):
-                j, key = column(shares, a, b, g, t, v), keys[i, a, b, g, t, v]
-                if (key > least[i]) | ((key == least[i]) & (j <= last[i])):
-                    p = T.atomic_add(total[i], 1, return_prev=True)
-                    found[i, p] = candidate(key, j, index)
+                key, j = z[i, a, b, g, t, v], ((a * runs + b) * groups * lanes + g * lanes + t) * vector + v
+                hit = (key > least[i]) | ((key == least[i]) & (j <= last[i]))
+                taken[i, a, b, g, t, v] = T.if_then_else(hit, bit_of(shares, a, b, v), 0)
+            collect(X, first, shares, taken, words, total, found, bits, largest)
         for e in range(T.get_thread_binding(), rows * space, threads):
             i, a = e // space, e % space
             if a < total[i]:
@@ -169,26 +178,52 @@ def select(
                 for b in range(total[i]):
                     place += T.if_then_else(found[i, b] > mine, 1, 0)
                 if place < k:
-                    j = at * part + (0xFFFF - T.cast(mine & 0xFFFF, T.int32))
-                    Y[block * rows + i, at * k + place] = X[block * rows + i, j]
-                    I[block * rows + i, at * k + place] = T.cast(j, T.int64)
+                    j = first[1] + (0xFFFF - T.cast(mine & 0xFFFF, T.int32))
+                    Y[first[0] + i, at * k + place] = X[first[0] + i, j]
+                    I[first[0] + i, at * k + place] = T.cast(j, T.int64)
 
 
-def column(shares, a, b, g, t, v):
-    """Where in its row an element of the tile is."""
-    _, runs, groups, lanes, vector = shares
-    return (((a * runs + b) * groups + g) * lanes + t) * vector + v
+def signed(x, largest):
+    """As f32, so that the greatest are wanted."""
+    x = T.cast(x, T.float32)
+    return x if largest else -x
 
 
-def candidate(key, j, index):
-    """A key and, below it, a column: the greater of two is the one that comes first. All are different."""
-    word = T.uint32 if index == 16 else T.uint64
-    return (T.cast(key, word) << index) | T.cast(0xFFFF - j, word)
+def bit_of(shares, a, b, v):
+    """In the word of thread (g, t), of element [a, b, g, t, v]."""
+    _, runs, _, _, vector = shares
+    return T.uint32(1) << T.cast((a * runs + b) * vector + v, T.uint32)
 
 
-def reaches(y, limit, largest):
-    """NaN comes before any number where the greatest are wanted, else after all."""
-    return ~(y < limit) if largest else y >= limit
+def collect(X, first, shares, hits, words, total, found, bits, largest):
+    """Each element whose bit is set takes the next place among its row's candidates, as long as there is room."""
+    rows, space = found.shape
+    _, _, groups, lanes, vector = shares
+    index, word = (16, T.uint32) if bits == 16 else (32, T.uint64)
+    runs, shares_, all_ = (T.alloc_fragment((rows, *rest), T.uint32) for rest in narrower(shares))
+    T.reduce(hits, runs, "bitor", dim=5)
+    T.reduce(runs, shares_, "bitor", dim=2)
+    T.reduce(shares_, all_, "bitor", dim=1)
+    T.clear(total)
+    T.copy(T.reshape(all_, (rows, groups * lanes)), words)
+    for e in range(T.get_thread_binding(), rows * groups * lanes, T.get_thread_extent()):
+        i, t = e // (groups * lanes), e % (groups * lanes)
+        left = words[i, t]
+        while left != 0:
+            lowest = left & (~left + 1)
+            left = left ^ lowest
+            n = (T.reinterpret(T.cast(lowest, T.float32), T.int32) >> 23) - 127
+            j = (n // vector * (groups * lanes) + t) * vector + n % vector
+            key = ordered(signed(X[first[0] + i, first[1] + j], largest), largest, bits)
+            p = T.atomic_add(total[i], 1, return_prev=True)
+            if p < space:
+                found[i, p] = (T.cast(key, word) << index) | T.cast(0xFFFF - j, word)
+
+
+def narrower(shares):
+    """Shapes of what is left when a thread's elements are joined: vectors, runs, and what a maximum is from."""
+    each, runs, groups, lanes, _ = shares
+    return (each, runs, groups, lanes), (each, groups, lanes), (groups, lanes)
 
 
 def bound(x, k):
@@ -226,41 +261,28 @@ def kth(keys, k, bits):
 
     Both are found bit by bit: are k elements still as great if this bit is set, are fewer than k in front of that column?
     """
-    rows, *shares = keys.shape
+    rows, columns = keys.shape
     least, last = T.alloc_fragment((rows,), T.uint32), T.alloc_fragment((rows,), T.int32)
-    ones, number = T.alloc_fragment((rows, *shares), T.int32), T.alloc_fragment((rows,), T.int32)
+    ones, number = T.alloc_fragment((rows, columns), T.int32), T.alloc_fragment((rows,), T.int32)
     T.clear(least)
     T.clear(last)
     for n in T.serial(bits):
         bit = T.uint32(1) << T.cast(bits - 1 - n, T.uint32)
-        for i, a, b, g, t, v in T.Parallel(rows, *shares):
-            ones[i, a, b, g, t, v] = T.if_then_else(keys[i, a, b, g, t, v] >= (least[i] | bit), 1, 0)
-        sums(ones, number)
+        for i, j in T.Parallel(rows, columns):
+            ones[i, j] = T.if_then_else(keys[i, j] >= (least[i] | bit), 1, 0)
+        T.reduce_sum(ones, number, dim=1)
         for i in T.Parallel(rows):
             least[i] = T.if_then_else(number[i] >= k, least[i] | bit, least[i])
-    places = (math.prod(shares) - 1).bit_length()
+    places = (columns - 1).bit_length()
     for n in T.serial(places):
-        bit = 1 << (places - 1 - n)
-        for i, a, b, g, t, v in T.Parallel(rows, *shares):
-            equal = (keys[i, a, b, g, t, v] == least[i]) & (column(shares, a, b, g, t, v) < (last[i] | bit))
-            ones[i, a, b, g, t, v] = T.if_then_else((keys[i, a, b, g, t, v] > least[i]) | equal, 1, 0)
-        sums(ones, number)
+        column = T.int32(1) << (places - 1 - n)
+        for i, j in T.Parallel(rows, columns):
+            equal = (keys[i, j] == least[i]) & (j < (last[i] | column))
+            ones[i, j] = T.if_then_else((keys[i, j] > least[i]) | equal, 1, 0)
+        T.reduce_sum(ones, number, dim=1)
         for i in T.Parallel(rows):
-            last[i] = T.if_then_else(number[i] < k, last[i] | bit, last[i])
+            last[i] = T.if_then_else(number[i] < k, last[i] | column, last[i])
     return least, last
-
-
-def sums(ones, number):
-    """Of each row, in the order in which threads have them."""
-    rows, each, runs, groups, lanes, _ = ones.shape
-    some = T.alloc_fragment((rows, each, runs, groups, lanes), T.int32)
-    fewer = T.alloc_fragment((rows, each, groups, lanes), T.int32)
-    few, one = T.alloc_fragment((rows, groups, lanes), T.int32), T.alloc_fragment((rows, groups), T.int32)
-    T.reduce_sum(ones, some, dim=5)
-    T.reduce_sum(some, fewer, dim=2)
-    T.reduce_sum(fewer, few, dim=1)
-    T.reduce_sum(few, one, dim=2)
-    T.reduce_sum(one, number, dim=1)
 
 
 def ordered(x, largest, bits):

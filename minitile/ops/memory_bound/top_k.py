@@ -1,9 +1,14 @@
 """The k greatest or least elements of each row, and where they stand.
 
-A row is read once and stays in registers as integers that compare as its elements do. The k-th greatest of them is
-found bit by bit: are k elements still as great if this bit is set? Those that are greater, and as many of its equals as
-are wanted, the first ones, are numbered by a scan, meet in shared memory, and each goes behind all those that come
-before it. Rows that registers do not hold are done in parts, and then the parts' results.
+Each thread has some elements of a row, and keeps the greatest of them. No more than those that are as great as the k-th
+of these maxima can be among the k greatest elements: of random rows hardly more than k. These candidates meet in shared
+memory, and each goes behind all those that come before it. The maxima are taken in groups, of which each yields its
+share of the k: the bound is the least of what they yield, a little lower than the k-th of all, for a fraction of the work.
+
+Where there are fewer candidates than k (rows of NaN or infinities) or more than there is room for (many equal
+elements), the k-th element is found bit by bit instead: are k elements still as great if this bit is set? Results do not
+depend on which way was taken, nor on the order in which candidates come. Rows that registers do not hold are done in
+parts, and then the parts' results.
 """
 
 from __future__ import annotations
@@ -78,8 +83,8 @@ def part_of(n: int, parts: int, k: int) -> int:
 
 
 class Shares(NamedTuple):
-    """How many numbers each dimension of a row's tile has: element ((a·runs + b)·groups + g)·lanes + t)·vector + v of the
-    row is at [a, b, g, t, v]. The greatest of each [a, :, g, t, :] is a maximum from which the bound is found."""
+    """How many numbers each dimension of a row's tile has: element (((a·runs + b)·groups + g)·lanes + t)·vector + v of
+    the row is at [a, b, g, t, v]. The greatest of each [a, :, g, t, :] is a maximum from which the bound is found."""
 
     each: int
     runs: int
@@ -200,10 +205,10 @@ def collect(X, first, shares, hits, words, total, found, bits, largest):
     rows, space = found.shape
     _, _, groups, lanes, vector = shares
     index, word = (16, T.uint32) if bits == 16 else (32, T.uint64)
-    runs, shares_, all_ = (T.alloc_fragment((rows, *rest), T.uint32) for rest in narrower(shares))
-    T.reduce(hits, runs, "bitor", dim=5)
-    T.reduce(runs, shares_, "bitor", dim=2)
-    T.reduce(shares_, all_, "bitor", dim=1)
+    by_run, by_share, all_ = (T.alloc_fragment((rows, *rest), T.uint32) for rest in narrower(shares))
+    T.reduce(hits, by_run, "bitor", dim=5)
+    T.reduce(by_run, by_share, "bitor", dim=2)
+    T.reduce(by_share, all_, "bitor", dim=1)
     T.clear(total)
     T.copy(T.reshape(all_, (rows, groups * lanes)), words)
     for e in range(T.get_thread_binding(), rows * groups * lanes, T.get_thread_extent()):
@@ -259,7 +264,7 @@ def bound(x, k):
 def kth(keys, k, bits):
     """The k-th greatest key of each row and, of its equals, the column of the last one that is among the first k.
 
-    Both are found bit by bit: are k elements still as great if this bit is set, are fewer than k in front of that column?
+    Both are found bit by bit: are k elements still as great with this bit, are fewer than k in front of that column?
     """
     rows, columns = keys.shape
     least, last = T.alloc_fragment((rows,), T.uint32), T.alloc_fragment((rows,), T.int32)

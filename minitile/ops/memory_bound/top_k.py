@@ -1,14 +1,14 @@
 """The k greatest or least elements of each row, and where they stand.
 
-Each thread has some elements of a row, and keeps the greatest of them. No more than those that are as great as the k-th
-of these maxima can be among the k greatest elements: of random rows hardly more than k. These candidates meet in shared
-memory, and each goes behind all those that come before it. The maxima are taken in groups, of which each yields its
-share of the k: the bound is the least of what they yield, a little lower than the k-th of all, for a fraction of the work.
+Each thread has some elements of a row, and keeps the greatest of them. The k-th greatest of these maxima is a lower bound
+of the k-th greatest element, which few elements reach: of random rows hardly more than k. These candidates meet in
+shared memory, and each goes behind all those that come before it. The maxima are taken in groups, of which each yields
+its share of the k: the bound is the least of what they yield, a little lower, but for a fraction of the work.
 
 Where there are fewer candidates than k (rows of NaN or infinities) or more than there is room for (many equal
-elements), the k-th element is found bit by bit instead: are k elements still as great if this bit is set? Results do not
-depend on which way was taken, nor on the order in which candidates come. Rows that registers do not hold are done in
-parts, and then the parts' results.
+elements), the k-th element is found bit by bit instead: are k elements still as great if this bit is set? Results do
+not depend on which way was taken, nor on the order in which candidates come. Rows that registers do not hold are done
+in parts, and then the parts' results.
 """
 
 from __future__ import annotations

@@ -323,3 +323,25 @@ def test_a_view_that_a_helper_makes():
     x, y = np.arange(256, dtype=np.float32).reshape(4, 64), np.zeros(256, np.float32)
     through_a_helper(x, y)
     np.testing.assert_array_equal(y, x.reshape(-1) + 1)
+
+
+def test_loads_decide_the_layout_of_a_view():
+    """The view has more dimensions, but only the tile itself is accessed in memory: by 16 bytes."""
+
+    @mt.kernel
+    def kernel(A: T.Tensor((4096,), T.float16), B: T.Tensor((4, 32), T.float32)):
+        with T.Kernel(1, threads=128):
+            F = T.alloc_fragment((4096,), T.float32)
+            some, most = T.alloc_fragment((4, 4, 32), T.float32), T.alloc_fragment((4, 32), T.float32)
+            for i in T.Parallel(4096):
+                F[i] = T.cast(A[i], T.float32)
+            T.reduce_max(T.reshape(F, (4, 4, 32, 8)), some, dim=3)
+            T.reduce_max(some, most, dim=0)
+            T.copy(most, B)
+
+    compiled = kernel.compile(target="sm_90a")
+    assert compiled.asm["ptx"].count("ld.global.v4.b32") == 4
+    assert "shfl" not in compiled.asm["ptx"]
+    a, b = np.random.default_rng(2).standard_normal(4096).astype(np.float16), np.zeros((4, 32), np.float32)
+    compiled.simulate(a, b)
+    np.testing.assert_array_equal(b, a.reshape(4, 4, 32, 8).max((0, 3)))

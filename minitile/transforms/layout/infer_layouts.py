@@ -21,7 +21,7 @@ the operand does not change; `splat` and `iota` never need one, they are written
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -221,10 +221,25 @@ class _Inference:
                 group.layout = layout
                 self._propagate(group)
         pending = {id(g): g for g in self.group_of.values() if g.layout is None}
-        for group in sorted(pending.values(), key=lambda g: (-len(g.members[0].shape), -math.prod(g.members[0].shape))):
+        for group in sorted(pending.values(), key=self._turn(list(pending.values()))):
             if group.layout is None:
                 group.layout = self._choose(group)
                 self._propagate(group)
+
+    def _turn(self, groups: list[_Group]) -> Callable[[_Group], tuple[int, bool, int, int]]:
+        """When a group may choose: first those of most dimensions, of these the greatest; of tiles that are one tile
+        under several shapes the ones that are accessed in memory."""
+        rank = {id(g): len(g.members[0].shape) for g in groups}
+        accessed = {
+            id(g): any(value in self.uses for same, _ in self._same_elements(g) for value in same.members)
+            for g in (groups if self.reshapes else ())
+        }
+        most = dict(rank)
+        for relation in self.reshapes:
+            views = [id(g) for g in (self.group_of.get(relation.source), self.group_of.get(relation.result)) if g]
+            for view in views:
+                most[view] = max(rank.get(v, 0) for v in views)
+        return lambda g: (-most[id(g)], not accessed.get(id(g)), -rank[id(g)], -math.prod(g.members[0].shape))
 
     def _join(self, same: Same) -> None:
         ga, gb = self.group_of[same.like], self.group_of.get(same.value)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 import numpy as np
 import pytest
 
 import minitile as mt
+from minitile.language import bfloat16
 from minitile.ops import top_k
 from minitile.ops.memory_bound.rows import RowPlan
 from minitile.ops.memory_bound.top_k import constants, select
@@ -86,6 +88,55 @@ def test_waves_of_64_lanes(monkeypatch):
     x = random(8, 2, 4500)
     for found, wanted in zip(top_k(x, 3), expected(x, 3), strict=True):
         np.testing.assert_array_equal(found, wanted)
+
+
+def awkward(dtype, n):
+    """Rows on which a bound by maxima finds too many candidates, too few, or the right ones."""
+    rng = np.random.default_rng(9)
+    x = rng.standard_normal((8, n)).astype(dtype)
+    x[0], x[1], x[2] = 3, np.sort(x[1]), np.sort(x[2])[::-1]
+    x[3] = rng.integers(0, 2, n)
+    x[4] = np.where(rng.integers(0, n, n) < 20, x[4], 0)
+    x[5, rng.integers(0, n, 9)], x[5, rng.integers(0, n, 9)] = np.nan, -np.inf
+    x[6], x[6, n // 2] = -np.inf, np.inf
+    x[7], x[7, -3:] = np.nan, 1
+    return x
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dtype", [bf16, f16, f32])
+@pytest.mark.parametrize(("n", "k"), [(2053, 1), (2048, 8), (1021, 64)])
+def test_awkward_rows(n, k, dtype, largest):
+    right(awkward(dtype, n), k, largest)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
+@pytest.mark.parametrize(("n", "k"), [(1024, 8), (64, 64)])
+def test_awkward_rows_on(n, k, target, monkeypatch):
+    pytest.importorskip("llvmlite") if target.startswith("gfx") else None
+    monkeypatch.setenv("MINITILE_TARGET", target)
+    x = awkward(bf16, n)
+    for largest in (True, False):
+        values, indices = top_k(x, k, largest=largest)
+        want, at = expected(x, k, largest)
+        np.testing.assert_array_equal(indices, at)
+        np.testing.assert_array_equal(exact(values), want)
+
+
+def test_few_candidates():
+    """Of random rows the bound leaves so few elements that the search bit by bit is seldom."""
+    plans = [constants(n, bfloat16, k, True, None) for n, k in ((4096, 8), (8192, 50), (256, 8), (1024, 64))]
+    for plan in plans:
+        assert reached(random(10, 50, math.prod(plan["shares"])), plan) <= plan["space"] // 2 + plan["k"]
+
+
+def reached(x, plan):
+    """The mean number of elements of a row that are not below the bound, as the docstring of `bound` has it."""
+    groups = plan["shares"][2]
+    maxima = x.reshape(-1, *plan["shares"]).max((2, 5))
+    nth = math.ceil(plan["k"] / groups)
+    low = np.sort(maxima.transpose(0, 2, 1, 3).reshape(len(x), groups, -1))[:, :, -nth].min(1)
+    return (x >= low[:, None]).sum(1).mean()
 
 
 @pytest.mark.parametrize("n", [337, 400, 1025])

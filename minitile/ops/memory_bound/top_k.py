@@ -1,14 +1,14 @@
 """The k greatest or least elements of each row, and where they stand.
 
-Each thread has some elements of a row, and keeps the greatest of them. The k-th greatest of these maxima is a lower bound
-of the k-th greatest element, which few elements reach: of random rows hardly more than k. These candidates meet in
-shared memory, and each goes behind all those that come before it. The maxima are taken in groups, of which each yields
-its share of the k: the bound is the least of what they yield, a little lower, but for a fraction of the work.
+Each thread has some elements of a row, and keeps the greatest of them. The k-th greatest of these maxima is a lower
+bound of the k-th greatest element, which few elements reach: of random rows hardly more than k. These candidates meet
+in shared memory, and each goes behind all those that come before it. The maxima are taken in groups, of which each
+yields its share of the k: the bound is the least of what they yield, a little lower, but for a fraction of the work.
 
 Where there are fewer candidates than k (rows of NaN or infinities) or more than there is room for (many equal
 elements), the k-th element is found bit by bit instead: are k elements still as great if this bit is set? Results do
 not depend on which way was taken, nor on the order in which candidates come. Rows that registers do not hold are done
-in parts, and then the parts' results.
+in parts, whose results, in order already, are merged; those of very many parts are rows anew.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from minitile.ops.memory_bound.rows import H200, Room, RowPlan, row_plan, rows_o
 
 MOST = 64  # of k: each candidate is compared with each other one
 PART = 8192  # elements of a row
+MERGED = 1024  # elements of all parts of a row: each has a thread
+WARP = 64  # threads, on any target
 WORD = 32  # bits, one for each element of a row that a thread has
 RESIDENT = 1024  # threads of a multiprocessor that hide each other's latencies
 LANES = 32  # threads whose maxima are a group
@@ -69,6 +71,10 @@ def top_k(x: Any, k: int, *, largest: bool = True, plan: RowPlan | None = None) 
     parts = math.ceil(rows.n / part)
     some, there = (rows.x.empty((rows.m, parts * k), d) for d in (rows.dtype, i64))
     select(rows.matrix, some, there, **constants(part, rows.dtype, k, largest, plan, rows.room, rows.n))
+    if parts * k <= MERGED:
+        threads = WARP * math.ceil(parts * k / WARP)
+        merge(some, there, y, at, k=k, parts=parts, largest=largest, threads=threads)
+        return values, indices
     found, chosen = top_k(some, k, largest=largest)
     gather(found, chosen, there, y, at)
     return values, indices
@@ -296,6 +302,41 @@ def ordered(x, largest, bits):
     key = T.reinterpret(number ^ ((number >> 31) | T.min_value(T.int32)), T.uint32)
     key = T.if_then_else(x == x, key, T.uint32(0xFFFFFFFE if largest else 1 << 16))
     return key >> (32 - bits)
+
+
+@kernel
+def merge(
+    V: T.Tensor(("M", "R"), None),
+    A: T.Tensor(("M", "R"), T.int64),
+    Y: T.Tensor(("M", "K"), None),
+    I: T.Tensor(("M", "K"), T.int64),  # noqa: E741
+    k=8,
+    parts=2,
+    largest=True,
+    threads=64,
+):
+    """Of k elements of each part, in order, and their indices, the first k: in front of an element are those before it
+    in its part, and of each other part as many as a binary search finds."""
+    M, _ = V.shape
+    with T.Kernel(M, threads=threads) as row:
+        keys = T.alloc_shared((parts, k), T.uint32)
+        for p, n in T.Parallel(parts, k):
+            keys[p, n] = ordered(signed(V[row, p * k + n], largest), largest, 32)
+        t = T.get_thread_binding()
+        if t < parts * k:
+            p, place = t // k, t % k
+            mine = keys[p, place]
+            for q in range(parts):
+                behind = T.if_then_else(q < p, mine - 1, mine)  # equal ones of earlier parts are in front
+                before = T.int32(0)
+                for step in T.unroll(k.bit_length()):
+                    after = before + (1 << (k.bit_length() - 1 - step))
+                    if after <= k:
+                        before = T.if_then_else(keys[q, after - 1] > behind, after, before)
+                place += T.if_then_else(q == p, 0, before)
+            if place < k:
+                Y[row, place] = V[row, t]
+                I[row, place] = A[row, t]
 
 
 @kernel

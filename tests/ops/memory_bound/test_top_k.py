@@ -111,10 +111,11 @@ def test_awkward_rows(n, k, dtype, largest):
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
-@pytest.mark.parametrize(("n", "k"), [(1024, 8), (64, 64)])
-def test_awkward_rows_on(n, k, target, monkeypatch):
+@pytest.mark.parametrize(("n", "k", "part"), [(1024, 8, 8192), (64, 64, 8192), (300, 5, 64)])
+def test_awkward_rows_on(n, k, part, target, monkeypatch):
     pytest.importorskip("llvmlite") if target.startswith("gfx") else None
     monkeypatch.setenv("MINITILE_TARGET", target)
+    monkeypatch.setattr(sys.modules["minitile.ops.memory_bound.top_k"], "PART", part)
     x = awkward(bf16, n)
     for largest in (True, False):
         values, indices = top_k(x, k, largest=largest)
@@ -137,6 +138,18 @@ def reached(x, plan):
     nth = math.ceil(plan["k"] / groups)
     low = np.sort(maxima.transpose(0, 2, 1, 3).reshape(len(x), groups, -1))[:, :, -nth].min(1)
     return (x >= low[:, None]).sum(1).mean()
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize(("n", "merged"), [(400, True), (1025, True), (1025, False)])
+@pytest.mark.parametrize("k", [1, 7, 16])
+def test_parts(n, k, merged, largest, monkeypatch):
+    """Merged, or rows anew: equal elements, NaN and infinities in several of them."""
+    monkeypatch.setattr(sys.modules["minitile.ops.memory_bound.top_k"], "PART", 64)
+    if not merged:
+        monkeypatch.setattr(sys.modules["minitile.ops.memory_bound.top_k"], "MERGED", 0)
+    x = awkward(bf16, n)
+    right(np.concatenate([x, np.random.default_rng(11).integers(-9, 9, (2, n)).astype(bf16)]), k, largest)
 
 
 @pytest.mark.parametrize("n", [337, 400, 1025])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("llvmlite")
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 import planted_faults
 

@@ -149,11 +149,17 @@ class Packed:
     def compile(self, m: int, n: int, k: int, plan: QuantisedPlan) -> str:
         """What is worth a word: that it spills registers."""
         scales, bf16 = "u8" if self.format == "mxfp4" else "bf16", dtype_of_name("bf16")
-        made = gemm_quantised(bf16, bf16, self.format, self.group, self.zeros, dtype_of_name(scales))
+        made = gemm_quantised(bf16, bf16, self.format, self.group, dtype_of_name(scales))
         wide = up(n, TILE)
         words = spec((wide // TILE, -(-k // FORMATS[self.format].unit) * 4, 128), "i32")
-        tables = [spec((-(-k // self.group), wide), scales)] * (2 if self.zeros else 1)
-        arrays = [spec((m, up(k, LONG // 2)), "bf16"), words, *tables, spec((m, n), "bf16")]
+        table = spec((-(-k // self.group), wide), scales)
+        arrays = [
+            spec((m, up(k, LONG // 2)), "bf16"),
+            words,
+            table,
+            table if self.zeros else None,
+            spec((m, n), "bf16"),
+        ]
         return spills(made.configured(**plan._asdict()).compile(*arrays, target=PLANNED_FOR))
 
     def operation(self) -> Operation:

@@ -129,10 +129,8 @@ def _again(ready: Ready, arrays: tuple[Any, ...], out: Any) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _quantised(
-    dtype: str, result: str, format: str, group: int, zeros: bool, scales: str, plan: QuantisedPlan
-) -> Kernel:
-    made = gemm_quantised(dtype_of_name(dtype), dtype_of_name(result), format, group, zeros, dtype_of_name(scales))
+def _quantised(dtype: str, result: str, format: str, group: int, scales: str, plan: QuantisedPlan) -> Kernel:
+    made = gemm_quantised(dtype_of_name(dtype), dtype_of_name(result), format, group, dtype_of_name(scales))
     return made.configured(**plan._asdict())
 
 
@@ -201,12 +199,11 @@ def _first_quantised(a: Any, weights: QuantisedWeights, out: Any, dtype: Any, pl
     if not m or not weights.n:
         return out
     machine, wgmma, _ = hardware(info)
-    zeros = weights.zero_points is not None
     plan = plan or choose_quantised(m, weights.n, k, weights.group, machine.multiprocessors, wgmma)
     if plan.block_K % weights.group:
         raise refused(f"no plan for groups of {weights.group}: {plan}", "block_K is a multiple of it")
-    kernel = _quantised(info.dtype, result.name, weights.format, weights.group, zeros, of_scales.dtype, plan)
-    arrays = (rows, *weights.arrays, out)
+    kernel = _quantised(info.dtype, result.name, weights.format, weights.group, of_scales.dtype, plan)
+    arrays = (rows, weights.words, weights.scales, weights.zero_points, out)
     kernel(*arrays)
     if key is not None and rows is a and info.device_kind == "cuda" and (frame := frame_of(a)) is not None:
         tiles, strips, _ = weights.words.shape

@@ -151,7 +151,7 @@ def add_up(C_local: Any, C: Any, part: Any, parts: int, column: Any, row: Any, e
 
 
 @lru_cache
-def gemm_quantised(dtype: DType, result: DType, format: str, group: int, zeros: bool, scales: DType) -> Kernel:
+def gemm_quantised(dtype: DType, result: DType, format: str, group: int, scales: DType) -> Kernel:
     """C = A · Wᵀ with sums in f32, W as `pack.py` packs it.
 
     A is M × K, C is M × N, S (and Z) G × L with L at least N. block_N is a multiple of 64, block_K of the group and of
@@ -161,7 +161,27 @@ def gemm_quantised(dtype: DType, result: DType, format: str, group: int, zeros: 
     registers must suffice for.
     """
 
-    def body(A, P, S, Z, C, block_M, block_N, block_K, stages, threads, parts, sums, all_reduce, early, together):
+    words = T.Tensor(("NT", "KT", 128), T.int32)
+    table = T.Tensor(("G", "L"), scales)
+
+    @kernel
+    def gemm_quantised(
+        A: T.Tensor(("M", "K"), dtype),
+        P: words,
+        S: table,
+        Z: table | None,
+        C: T.Tensor(("M", "N"), result),
+        block_M=16,
+        block_N=64,
+        block_K=128,
+        stages=4,
+        threads=128,
+        parts=1,
+        sums=True,
+        all_reduce=False,
+        early=True,
+        together=0,
+    ):
         M, N = C.shape
         K = A.shape[1]
         grid = parts, T.ceildiv(M, block_M), T.ceildiv(N, block_N)  # rows of one tile of weights are together
@@ -217,51 +237,5 @@ def gemm_quantised(dtype: DType, result: DType, format: str, group: int, zeros: 
                     C[by * block_M + m, bx * block_N + n] = C_local[n, m]
             else:
                 add_up(C_local, C, part, parts, bx * block_N, by * block_M, all_reduce)
-
-    words = T.Tensor(("NT", "KT", 128), T.int32)
-    table = T.Tensor(("G", "L"), scales)
-
-    if zeros:
-
-        @kernel
-        def gemm_quantised_zeros(
-            A: T.Tensor(("M", "K"), dtype),
-            P: words,
-            S: table,
-            Z: table,
-            C: T.Tensor(("M", "N"), result),
-            block_M=16,
-            block_N=64,
-            block_K=128,
-            stages=4,
-            threads=128,
-            parts=1,
-            sums=True,
-            all_reduce=False,
-            early=True,
-            together=0,
-        ):
-            body(A, P, S, Z, C, block_M, block_N, block_K, stages, threads, parts, sums, all_reduce, early, together)
-
-        return gemm_quantised_zeros
-
-    @kernel
-    def gemm_quantised(
-        A: T.Tensor(("M", "K"), dtype),
-        P: words,
-        S: table,
-        C: T.Tensor(("M", "N"), result),
-        block_M=16,
-        block_N=64,
-        block_K=128,
-        stages=4,
-        threads=128,
-        parts=1,
-        sums=True,
-        all_reduce=False,
-        early=True,
-        together=0,
-    ):
-        body(A, P, S, None, C, block_M, block_N, block_K, stages, threads, parts, sums, all_reduce, early, together)
 
     return gemm_quantised

@@ -100,11 +100,11 @@ def rules_for(target: Target) -> Rules:
 
     rules: dict[type[Op], Any] = {tile.Gemm: gemm, tile.Copy: copy, tile.AsyncCopy: async_copy}
     rules[tile.Store] = _first(store_rows, MEMORY_RULES[tile.Store])
-    if not target.has("wgmma"):
+    if not target.has("tma"):
         return Rules(gemm_plan, rules)
     rules |= {**HOPPER_RULES, **EXPLICIT_RULES, **CLUSTER_RULES}
     rules |= {kind: _first(rule, rules.get(kind, MEMORY_RULES.get(kind))) for kind, rule in STORE_RULES.items()}
-    return Rules(gemm_plan, rules, refusal)
+    return Rules(gemm_plan, rules, refusal) if target.has("wgmma") else Rules(gemm_plan, rules)
 
 
 def _first(attempt: Callable[..., bool], ordinary: Any) -> Any:

@@ -29,6 +29,8 @@ _SM89 = _SM80 | {"mma_fp8"}
 _SM90A = (
     _SM89 | {"stmatrix", "tma", "mbarrier", "wgmma", "setmaxnreg", "cluster", "pdl"} | {"add_bf16x2", "add_vectors"}
 )
+# Tensor memory and its products instead of wgmma (docs/blackwell.md); all else as sm_90a has it.
+_SM100A = _SM90A - {"wgmma"} | {"tcgen05"}
 _MOST_SHARED = 227 * 1024
 _BLOCK_SHARED = 1024  # more than a block asks for, and what one block cannot ask for ("Shared Memory" of 8.x and 9.0)
 
@@ -70,6 +72,31 @@ TARGETS = (
         48 * 1024,
         _SM90A,
         multiprocessors=132,
+        reserved_shared=_BLOCK_SHARED,
+    ),
+    Target(
+        "sm_100a",
+        "nvidia",
+        "sm_100a",
+        "sm_100a",
+        "8.6",
+        (10, 0),
+        _MOST_SHARED,
+        48 * 1024,
+        _SM100A,
+        multiprocessors=148,
+        reserved_shared=_BLOCK_SHARED,
+    ),
+    Target(
+        "sm_103a",
+        "nvidia",
+        "sm_103a",
+        "sm_103a",
+        "8.8",
+        (10, 3),
+        _MOST_SHARED,
+        48 * 1024,
+        _SM100A,
         reserved_shared=_BLOCK_SHARED,
     ),
 )

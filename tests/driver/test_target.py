@@ -14,7 +14,7 @@ from minitile.runtime import cuda
 from minitile.target import TARGETS, parse_target
 
 
-@pytest.mark.parametrize("name", ["sm_80", "sm_89", "sm_90a", "gfx942", "gfx950"])
+@pytest.mark.parametrize("name", ["sm_80", "sm_89", "sm_90a", "sm_100a", "sm_103a", "gfx942", "gfx950"])
 def test_known_names(name):
     found = parse_target(name)
     assert found.name == str(found) == found.arch == name
@@ -33,6 +33,8 @@ def test_unknown_names():
         ((8, 6), 101376, "sm_80", "sm_86"),
         ((8, 9), 101376, "sm_89", "sm_89"),
         ((9, 0), 232448, "sm_90a", "sm_90a"),
+        ((10, 0), 232448, "sm_100a", "sm_100a"),
+        ((10, 3), 232448, "sm_103a", "sm_103a"),
         ((12, 0), 101376, "sm_89", "sm_120"),
     ],
 )
@@ -85,4 +87,12 @@ def test_calls_go_by_the_environment(monkeypatch):
 
 def test_the_limits_are_the_programming_guides():
     kilobytes = {name: t.max_shared / 1024 for name, t in TARGETS.items()}
-    assert kilobytes == {"sm_80": 163, "sm_89": 99, "sm_90a": 227, "gfx942": 64, "gfx950": 160}
+    assert kilobytes == {
+        "sm_80": 163,
+        "sm_89": 99,
+        "sm_90a": 227,
+        "sm_100a": 227,
+        "sm_103a": 227,
+        "gfx942": 64,
+        "gfx950": 160,
+    }

@@ -134,7 +134,7 @@ def test_unknown_target(shows):
         TargetError,
         'lambda: matmul.compile(target="sm_12"),',
         ["unknown target 'sm_12'"],
-        "auto, sm_80, sm_89, sm_90a, gfx942, gfx950",
+        "auto, sm_80, sm_89, sm_90a, sm_100a, sm_103a, gfx942, gfx950",
         caret='matmul.compile(target="sm_12")',
     )
 
@@ -183,7 +183,7 @@ def test_a_dtype_that_the_target_cannot_multiply(shows):
         TypeMismatchError,
         line,
         ["no mma on sm_80", "e4m3"],
-        "fp8 products need sm_89 or later (targets sm_89, sm_90a)",
+        "fp8 products need sm_89 or later (targets sm_89, sm_90a, sm_100a, sm_103a)",
     )
 
 

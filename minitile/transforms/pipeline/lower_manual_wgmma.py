@@ -39,7 +39,7 @@ from minitile.transforms.pipeline.async_gemms import choose, issue
 
 def lower_manual_wgmma(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if not context.target.has("wgmma"):
+    if not context.target.has("tma"):
         return
     _finish_stores(control.find_launch(kernel).body)
     choice = choose(kernel, context.rules)

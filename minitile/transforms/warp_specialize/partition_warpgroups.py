@@ -100,7 +100,8 @@ _HOPPER: dict[type[Op], str] = {
 
 def _check_target(op: Op, context: PassContext) -> None:
     target = context.target
-    if type(op) in _HOPPER and not target.has("wgmma"):
+    feature = "wgmma" if isinstance(op, explicit.WaitGemms | explicit.CommitGemms) else "tma"
+    if type(op) in _HOPPER and not target.has(feature):
         raise TargetError(
             f"{target} has no {_HOPPER[type(op)]}",
             op.loc,

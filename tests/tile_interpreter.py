@@ -123,7 +123,7 @@ _REDUCE: dict[str, Callable[[Array, int], Array]] = {
     "xor": np.bitwise_xor.reduce,
 }
 _SCAN: dict[str, np.ufunc] = {"sum": np.add, "max": np.fmax, "min": np.fmin}
-_COMBINE = {"sum": "sum", "abssum": "sum", "absmax": "max"}
+_COMBINE = {"sum": "sum", "abssum": "sum", "absmax": "max", "absmax_nan": "max_nan"}
 _ATOMIC: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add,
     "min": np.fmin,

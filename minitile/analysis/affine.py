@@ -253,8 +253,7 @@ class Facts:
         return a - (d - g + least), a - least
 
     def is_index(self, v: Value) -> bool:
-        """Whether the value is computed from dimensions, parameters, block, thread and loop indices, and from numbers
-        of at most 16 bits, only."""
+        """Whether a value comes from dimensions, parameters, block, thread and loop indices, 16-bit numbers only."""
         known = self._index.get(v)
         if known is None:
             self._index[v] = False  # for a cycle through carried values

@@ -115,12 +115,15 @@ _REDUCE: dict[str, Callable[[Array, int], Array]] = {
     "min": np.fmin.reduce,
     "abssum": lambda a, d: np.abs(a).sum(d, dtype=a.dtype),
     "absmax": lambda a, d: np.fmax.reduce(np.abs(a), d),
+    "max_nan": lambda a, d: np.maximum.reduce(a, d),
+    "min_nan": lambda a, d: np.minimum.reduce(a, d),
+    "absmax_nan": lambda a, d: np.maximum.reduce(np.abs(a), d),
     "and": np.bitwise_and.reduce,
     "or": np.bitwise_or.reduce,
     "xor": np.bitwise_xor.reduce,
 }
 _SCAN: dict[str, np.ufunc] = {"sum": np.add, "max": np.fmax, "min": np.fmin}
-_COMBINE = {"sum": "sum", "abssum": "sum", "absmax": "max"}
+_COMBINE = {"sum": "sum", "abssum": "sum", "absmax": "max", "absmax_nan": "max_nan"}
 _ATOMIC: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add,
     "min": np.fmin,

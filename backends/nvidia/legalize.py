@@ -40,7 +40,7 @@ from minitile.ir.ops import arith, inline, thread
 from minitile.ir.ops.thread import count_of
 from minitile.ir.types import DType, bool_, e4m3, e5m2, f16, f32, i32
 from minitile.lowering.expand_fp8 import FP8, decode, encode
-from minitile.lowering.legalize import Legalizer, Rule, clamped, common_rules, compare_bools, wide, widened
+from minitile.lowering.legalize import Legalizer, Rule, clamped, common_rules, compare_bools, nan_first, wide, widened
 from minitile.lowering.packed import packed
 
 _OCP = (e4m3, e5m2)  # which the hardware converts, from sm_89 on
@@ -96,6 +96,10 @@ def _mul(self: Legalizer, op: arith.Mul) -> Value | None:
     if op.result.dtype.name == "bf16":
         return self.make(arith.Fma(op.a, op.b, self.const(-0.0, op.a)))
     return _arithmetic(self, op)
+
+
+def _nan_first(self: Legalizer, op: arith.MinNan | arith.MaxNan) -> Value | None:
+    return None if (type(op), op.result.dtype.name) in MNEMONICS else nan_first(self, op)
 
 
 def _neg(self: Legalizer, op: arith.Neg) -> Value | None:
@@ -220,6 +224,7 @@ _RULES: dict[type[Op], Rule] = {
     arith.Sub: _sub,
     arith.Mul: _mul,
     arith.Neg: _neg,
+    **dict.fromkeys((arith.MinNan, arith.MaxNan), _nan_first),
     arith.Cmp: _cmp,
     arith.Select: _select,
     arith.Cast: _cast,

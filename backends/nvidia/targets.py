@@ -23,6 +23,9 @@ _SM80 = frozenset(
         "shuffle",
         "l2_window",
         "add_f16x2",
+        "max_f16x2",
+        "max_bf16x2",
+        "warp_reduce",
     }
 )
 _SM89 = _SM80 | {"mma_fp8"}

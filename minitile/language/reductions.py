@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import TypeMismatchError
 from minitile.ir.ops import arith, cluster, tile
+from minitile.ir.ops.checks import PROPAGATING
 from minitile.ir.ops.scan import Scan
 from minitile.ir.types import BufferType, DType, f32, i32
 from minitile.language.memory import Memory, Region, as_region
@@ -32,7 +33,15 @@ _NAMES = {kind: name for name, kind in _BITWISE.items()}
 
 
 @regions("buffer", "out")
-def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool = True, scope: str = "block") -> None:
+def reduce(
+    buffer: Any,
+    out: Any,
+    reduce_type: str,
+    dim: int = -1,
+    clear: bool = True,
+    scope: str = "block",
+    nan_propagate: bool = False,
+) -> None:
     """Reduces a tile along a dimension; with scope="cluster" the tiles of all blocks of the cluster together.
 
     Args:
@@ -46,6 +55,7 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool =
         scope: "block", or "cluster": every block of the cluster has a part of the dimension, and each gets the result,
             the same bits in all of them (sm_90a; clusters of one block on every target). All blocks of the cluster come
             here equally often.
+        nan_propagate: True: "max", "min" and "absmax" of floats give NaN where some element is NaN.
 
     Raises:
         LanguageError: parts of a buffer, a kind, a dimension or a scope that there is not, inside T.Parallel.
@@ -65,6 +75,8 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: int = -1, clear: bool =
     src, dst, d = _reduced(trace, what, buffer, out, dim)
     check_store_cast(src.memory.dtype, dst.memory.dtype, what)
     _check_bitwise(trace, what, kind, src.memory)
+    if nan_propagate and src.memory.dtype.is_float and f"{kind}_nan" in PROPAGATING:
+        kind += "_nan"
     if scope not in SCOPES:
         raise trace.error(f"{what} with scope={scope!r}", "a scope is one of: " + ", ".join(map(repr, SCOPES)))
     if scope == "cluster" and _ranks(trace) > 1:
@@ -194,18 +206,34 @@ def _reduced(trace: Trace, what: str, buffer: Any, out: Any, dim: int) -> tuple[
 class Reduction(Protocol):
     """T.reduce_sum and its like."""
 
-    def __call__(self, buffer: Any, out: Any, dim: int = -1, clear: bool = True, scope: str = "block") -> None: ...
+    def __call__(
+        self,
+        buffer: Any,
+        out: Any,
+        dim: int = -1,
+        clear: bool = True,
+        scope: str = "block",
+        nan_propagate: bool = False,
+    ) -> None: ...
 
 
 def _reduction(kind: str, what: str, name: str = "") -> Reduction:
     @regions("buffer", "out")
-    def function(buffer: Any, out: Any, dim: int = -1, clear: bool = True, scope: str = "block") -> None:
-        reduce(buffer, out, kind, dim, clear, scope)
+    def function(
+        buffer: Any,
+        out: Any,
+        dim: int = -1,
+        clear: bool = True,
+        scope: str = "block",
+        nan_propagate: bool = False,
+    ) -> None:
+        reduce(buffer, out, kind, dim, clear, scope, nan_propagate)
 
     function.__name__ = function.__qualname__ = f"reduce_{name or kind}"
     of_nan = """
-Of a number and a NaN the number is taken, on every target: the result is NaN only where all elements are NaN. T.max and
-T.min do the same, T.isnan finds NaNs, T.argmax and T.argmin put them first.
+Of a number and a NaN the number is taken, on every target: the result is NaN only where all elements are NaN, or, with
+nan_propagate=True, where some element is. T.max and T.min do as the former, T.isnan finds NaNs, T.argmax and T.argmin
+put them first.
 """
     function.__doc__ = f"""T.reduce of this kind: out = {what} of buffer along `dim`.
 {of_nan if kind in ("max", "min", "absmax") else ""}
@@ -215,6 +243,7 @@ Args:
     dim: which dimension; negative ones count from the end.
     clear: False combines the result with what `out` holds.
     scope: "block", or "cluster": of the tiles of all blocks of the cluster together, in each of them, as T.reduce says.
+    nan_propagate: what becomes of NaNs where the greatest or least is taken, as T.reduce says.
 
 Raises:
     LanguageError: parts of a buffer, a dimension or a scope that there is not, inside T.Parallel.

@@ -17,7 +17,7 @@ from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, thread, tile
 from minitile.ir.ops.views import Reshape
-from minitile.ir.types import DTYPES, BufferType, DType, TileType, f32, i32, u8
+from minitile.ir.types import DTYPES, BufferType, DType, TileType, f32, i32, u8, u32
 from minitile.layout import LaneSwaps, Layout, lane_exchange, lane_swaps, register_permutation, reshaped, stays_in_warps
 from minitile.layout.access import vector_runs, vector_width
 from minitile.layout.shared import SharedLayout, row_major
@@ -37,6 +37,7 @@ MOST_SWAPS = 2  # each costs half a shuffle and one and a half selects a registe
 
 def neutral(kind: str, dtype: DType) -> bool | int | float:
     """What changes nothing in a reduction."""
+    kind = kind.removesuffix("_nan")
     if kind in ("sum", "abssum", "or", "xor", "absmax"):
         return False if dtype.kind == "bool" else 0.0 if dtype.is_float else 0
     if dtype.kind == "bool":
@@ -47,18 +48,28 @@ def neutral(kind: str, dtype: DType) -> bool | int | float:
     return {"max": low, "min": high, "and": -1 if dtype.signed else high}[kind]
 
 
-def reduce_tile(low: Lowering, value: Value, layout: Layout, dims: Sequence[int], kind: str) -> Value:
-    """The registers of `layout` reduced along `dims`, in the layout of the quotient; every thread has its result."""
+def reduce_tile(
+    low: Lowering, value: Value, layout: Layout, dims: Sequence[int], kind: str, carried: DType | None = None
+) -> Value:
+    """The registers of `layout` reduced along `dims`, in the layout of the quotient; every thread has its result.
+    `carried`: the dtype of what goes from thread to thread, if another."""
     b, dtype = low.b, value.dtype
-    if kind in ("absmax", "abssum"):
+    if kind.startswith("abs"):
         value = b.value(arith.Abs(value))
-    value = mask_overhang(low, value, layout, dims, neutral(kind, dtype))
+    takes_numbers = dtype.is_float and kind in ("max", "min", "absmax")
+    value = mask_overhang(low, value, layout, dims, math.nan if takes_numbers else neutral(kind, dtype))
     kept = [d for d in range(layout.rank) if d not in dims]
     groups: dict[tuple[int, ...], list[int]] = {}
     for reg, at in enumerate(layout.register_offsets()):
         groups.setdefault(tuple(at[d] for d in kept), []).append(reg)
     value = fold_registers(low, value, list(groups.values()), arith.COMBINE[kind])
-    for divisor, size, dim, _ in layout.thread_digits():
+    if carried is not None:
+        value = b.cast(value, carried)
+    digits = layout.thread_digits()
+    if kind in thread.WARP_REDUCTIONS and value.dtype in (i32, u32) and _whole_warp(low, layout, dims):
+        value = b.emit(thread.WarpReduce(value, kind)).result
+        digits = ()
+    for divisor, size, dim, _ in digits:
         if dim in dims:
             inside = min(size, max(1, layout.num_lanes // divisor)) if divisor < layout.num_lanes else 1
             step = 1
@@ -72,6 +83,11 @@ def reduce_tile(low: Lowering, value: Value, layout: Layout, dims: Sequence[int]
     if any(d.dim in dims for d in layout.warp):
         value = across_warps(low, value, layout, narrow, dims, arith.COMBINE[kind])
     return value
+
+
+def _whole_warp(low: Lowering, layout: Layout, dims: Sequence[int]) -> bool:
+    """Whether all lanes of each warp, each with elements of its own, have parts of one result."""
+    return low.target.has("warp_reduce") and all(digit.dim in dims for digit in layout.lane)
 
 
 def mask_overhang(low: Lowering, value: Value, layout: Layout, dims: Sequence[int], fill: bool | int | float) -> Value:
@@ -90,20 +106,28 @@ def mask_overhang(low: Lowering, value: Value, layout: Layout, dims: Sequence[in
 
 
 def fold_registers(low: Lowering, value: Value, groups: list[list[int]], combine: type[arith.Binary]) -> Value:
-    """One register per group: the group's registers combined pairwise, so that additions are a tree."""
-    length = len(groups[0])
+    """One register per group: the group's registers combined pairwise, so that additions are a tree. Of elements that
+    share registers, neighbours among the groups stay neighbours."""
+    length, number = len(groups[0]), len(groups)
     if length == 1:
         return low.pick(value, [g[0] for g in groups])
     rest: Value | None = None
+    shared = value.dtype.bits < 32
     while length > 1:
         half = length // 2
-        first = low.pick(value, [r for g in groups for r in g[:half]])
-        second = low.pick(value, [r for g in groups for r in g[half : 2 * half]])
+        if shared:
+            sides = [[g[r] for r in rs for g in groups] for rs in (range(half), range(half, 2 * half))]
+        else:
+            sides = [[r for g in groups for r in g[n : n + half]] for n in (0, half)]
+        first, second = (low.pick(value, side) for side in sides)
         if length % 2:
             odd = low.pick(value, [g[-1] for g in groups])
             rest = odd if rest is None else low.b.value(combine(rest, odd))
         value = low.b.value(combine(first, second))
-        groups = [list(range(n * half, (n + 1) * half)) for n in range(len(groups))]
+        groups = [
+            list(range(n, half * number, number)) if shared else list(range(n * half, (n + 1) * half))
+            for n in range(number)
+        ]
         length = half
     return value if rest is None else low.b.value(combine(value, rest))
 
@@ -289,9 +313,10 @@ def plan_whole(low: Lowering, buffer: Value, shared: SharedLayout, layout: Layou
 def _reduce(low: Lowering, op: tile.Reduce) -> Value:
     value, dtype = low.get(op.a), op.a.dtype
     wide = dtype.is_float and dtype.bits < 32  # 16-bit floats are summed in f32
-    if wide:
+    own = op.kind.startswith(("max", "min", "absmax")) and low.target.has(f"max_{dtype.name}x2")  # exact as they are
+    if wide and not own:
         value = low.b.cast(value, f32)
-    out = reduce_tile(low, value, layout_of(op.a), (op.dim,), op.kind)
+    out = reduce_tile(low, value, layout_of(op.a), (op.dim,), op.kind, f32 if wide else None)
     out = low.b.cast(out, dtype) if wide else out
     return out if isinstance(op.result.type, TileType) else same_in_all_threads(low, out)
 

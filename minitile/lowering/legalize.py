@@ -147,6 +147,15 @@ def clamped(self: Legalizer, a: Value, to: DType) -> Value:
     return self.make(arith.Min(a, self.const(to.integers[-1], a)))
 
 
+def nan_first(self: Legalizer, op: arith.MinNan | arith.MaxNan) -> Value:
+    """Of a number and a NaN the NaN: chosen around the operation that takes the number."""
+    of = arith.Min if isinstance(op, arith.MinNan) else arith.Max
+    result = self.again(of(op.a, op.b))
+    for a in (op.b, op.a):
+        result = self.again(arith.Select(self.again(arith.Cmp(a, a, "eq")), result, a))
+    return result
+
+
 # Integer division ----------------------------------------------------------------------------------------------------
 
 
@@ -220,6 +229,7 @@ def common_rules(arithmetic: Rule) -> dict[type[Op], Rule]:
         arith.Abs: absolute,
         **dict.fromkeys((arith.Floor, arith.Ceil, arith.Round, arith.Trunc), rounding),
         **dict.fromkeys((arith.Min, arith.Max), min_max),
+        **dict.fromkeys((arith.MinNan, arith.MaxNan), nan_first),
         **dict.fromkeys(FUNCTIONS, function),
         arith.FloorDiv: floordiv,
         arith.FloorMod: floormod,

@@ -43,6 +43,8 @@ _FORMS: tuple[tuple[type[Op], str, tuple[str, ...]], ...] = (
     (arith.TruncMod, "rem.{t}", _INTS),
     (arith.Min, "min.{t}", _INTS + _FLOATS + _HALVES),
     (arith.Max, "max.{t}", _INTS + _FLOATS + _HALVES),
+    (arith.MinNan, "min.NaN.{t}", ("f32", *_HALVES)),
+    (arith.MaxNan, "max.NaN.{t}", ("f32", *_HALVES)),
     (arith.And, "and.{b}", (*_INTS, "bool")),
     (arith.Or, "or.{b}", (*_INTS, "bool")),
     (arith.Xor, "xor.{b}", (*_INTS, "bool")),

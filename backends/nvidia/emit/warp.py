@@ -125,6 +125,18 @@ def shuffle(w: Emitter, op: explicit.Shuffle) -> None:
     _exchange(w, op, op.value, lambda d, x: w.emit(f"shfl.sync.{op.kind}.b32 {d}, {x}, {rest};"))
 
 
+def warp_reduce(w: Emitter, op: thread.WarpReduce) -> None:
+    """redux.sync, over all 32 lanes (PTX ISA 8.3, 9.7.12.8; sm_80)."""
+    name, kind = _REDUX[op.kind], "b32" if op.kind in ("and", "or", "xor") else "us"[op.a.dtype.signed] + "32"
+    targets = w.element_targets(op.result)
+    for d, x in zip(targets, w.in_registers(op.a), strict=True):
+        w.emit(f"redux.sync.{name}.{kind} {d}, {x}, -1;")
+    w.define(op.result, targets)
+
+
+_REDUX = {"sum": "add", **{kind: kind for kind in ("max", "min", "and", "or", "xor")}}
+
+
 def _exchange(w: Emitter, op: Op, source: Value, move: Callable[[str, str], None]) -> None:
     """Every register through shfl.sync, which moves 32 bits: narrow elements go packed, 64-bit ones in halves."""
     result, dtype = op.results[0], source.dtype
@@ -333,6 +345,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.RoundTf32: round_tf32,
     thread.Funnel: funnel,
     thread.ShuffleXor: shuffle_xor,
+    thread.WarpReduce: warp_reduce,
     thread.Barrier: barrier,
     explicit.NumberedBarrier: named_barrier,
     explicit.WarpBarrier: warp_barrier,

@@ -98,6 +98,13 @@ class Min(Binary, name="min"):
 class Max(Binary, name="max"): ...
 
 
+class MinNan(Binary, name="min_nan"):
+    """The lesser of two floats; with a NaN, NaN (PTX min.NaN.f32)."""
+
+
+class MaxNan(Binary, name="max_nan"): ...
+
+
 class And(Binary, name="and"): ...
 
 
@@ -121,6 +128,9 @@ COMBINE: dict[str, type[Binary]] = {
     "max": Max,
     "absmax": Max,
     "min": Min,
+    "max_nan": MaxNan,
+    "absmax_nan": MaxNan,
+    "min_nan": MinNan,
     "and": And,
     "or": Or,
     "xor": Xor,

@@ -10,7 +10,8 @@ from collections.abc import Collection
 from minitile.ir.core import Value
 from minitile.ir.types import I32, BufferType, ScalarType, TensorType, bool_, i32
 
-REDUCTIONS = ("sum", "max", "min", "absmax", "abssum", "and", "or", "xor")
+PROPAGATING = ("max_nan", "min_nan", "absmax_nan")  # of floats; NaN where some element is
+REDUCTIONS = ("sum", "max", "min", "absmax", "abssum", "and", "or", "xor", *PROPAGATING)
 ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "load", "store")
 
 

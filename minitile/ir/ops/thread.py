@@ -30,6 +30,7 @@ from minitile.ir.types import (
     dtype_of,
     i32,
     i64,
+    u32,
 )
 
 Span = tuple[int, int] | None
@@ -499,6 +500,24 @@ class ShuffleXor(Op, name="shuffle_xor", stage="thread", pure=True):
 
     def infer(self) -> tuple[Type, ...]:
         return (self.a.type,)
+
+
+WARP_REDUCTIONS = ("sum", "max", "min", "and", "or", "xor")
+
+
+class WarpReduce(Op, name="warp_reduce", stage="thread", pure=True):
+    """Each register, of 32-bit integers, combined over all lanes of the warp, which all take part and have the result
+    (redux.sync)."""
+
+    a: Value = operand()
+    kind: str = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.a.type,)
+
+    def verify(self) -> None:
+        require(self.a.dtype in (i32, u32), f"a reduction by a warp of {self.a.type}")
+        require(self.kind in WARP_REDUCTIONS, f"a reduction by a warp of kind {self.kind!r}")
 
 
 class Barrier(Op, name="barrier", stage="thread", uniform=True, orders=True):

@@ -1,14 +1,16 @@
 """The k greatest or least elements of each row, and where they stand.
 
-Each thread has some elements of a row, and keeps the greatest of them. The k-th greatest of these maxima is a lower
-bound of the k-th greatest element, which few elements reach: of random rows hardly more than k. These candidates meet
-in shared memory, and each goes behind all those that come before it. The maxima are taken in groups, of which each
-yields its share of the k: the bound is the least of what they yield, a little lower, but for a fraction of the work.
+Each thread reads some elements of a row, chunk by chunk, and keeps the greatest of each chunk. The k-th greatest of
+these maxima is a lower bound of the k-th greatest element, which few chunks reach: of random rows hardly more than k.
+These are read again; their elements that reach the bound, the candidates, meet in shared memory, and each goes behind
+all those that come before it. The maxima are taken in groups, of which each yields its share of the k: the bound is the
+least of what they yield, a little lower, but for a fraction of the work.
 
 Where there are fewer candidates than k (rows of NaN or infinities) or more than there is room for (many equal
 elements), the k-th element is found bit by bit instead: are k elements still as great if this bit is set? Results do
-not depend on which way was taken, nor on the order in which candidates come. Rows that registers do not hold are done
-in parts, whose results, in order already, are merged; those of very many parts are rows anew.
+not depend on which way was taken, nor on the order in which candidates come. Rows that are longer than a block has
+them, or so few that their blocks would leave the GPU idle, are done in parts, whose results, in order already, are
+merged; those of very many parts are rows anew.
 """
 
 from __future__ import annotations
@@ -21,14 +23,21 @@ from minitile.driver.dispatch import for_users
 from minitile.driver.jit import kernel
 from minitile.ir.types import DType, i64
 from minitile.ops.memory_bound.arguments import VECTOR, whole
+from minitile.ops.memory_bound.launches import room_for
 from minitile.ops.memory_bound.rows import H200, Room, RowPlan, row_plan, rows_of
 
 MOST = 64  # of k: each candidate is compared with each other one
-PART = 8192  # elements of a row
+PART, LONGEST = 8192, 65536  # elements of a row: that a block loads at once, and that it has
+MOST_EACH = 8  # maxima of a thread, of rows that are not loaded at once
+BLOCKS = 2  # of a multiprocessor, so that long rows are not divided further
+AHEAD = 8  # candidates that are compared with at once
 MERGED = 1024  # elements of all parts of a row: each has a thread
 WARP = 64  # threads, on any target
 WORD = 32  # bits, one for each element of a row that a thread has
-RESIDENT = 1024  # threads of a multiprocessor that hide each other's latencies
+RESIDENT, LESS_RESIDENT = (
+    1536,
+    1024,
+)  # threads of a multiprocessor that hide each other's latencies; where each needs more
 LANES = 32  # threads whose maxima are a group
 MOST_CANDIDATES, BLOCK_CANDIDATES = 256, 2048  # of a row, of a block
 BITS = {"bf16": 16, "f16": 19, "f32": 32}  # of an f32, that tell numbers of this dtype apart
@@ -63,7 +72,7 @@ def top_k(x: Any, k: int, *, largest: bool = True, plan: RowPlan | None = None) 
     if not rows.m:
         return values, indices
     y, at = values.reshape(rows.m, k), indices.reshape(rows.m, k)
-    parts = 1 if rows.n <= 2 * PART else math.ceil(rows.n / PART)
+    parts = parts_of(rows.m, rows.n, rows.room.multiprocessors)
     if parts == 1:
         select(rows.matrix, y, at, **constants(rows.n, rows.dtype, k, largest, plan, rows.room, rows.n))
         return values, indices
@@ -80,6 +89,13 @@ def top_k(x: Any, k: int, *, largest: bool = True, plan: RowPlan | None = None) 
     return values, indices
 
 
+def parts_of(m: int, n: int, multiprocessors: int) -> int:
+    """Into how many parts m rows of n elements are divided: so few that they keep the GPU busy, a power of two."""
+    wanted = math.ceil(BLOCKS * multiprocessors / m)
+    least, most = math.ceil(n / LONGEST), 1 if n <= 2 * PART else math.ceil(n / PART)
+    return 1 << (max(least, min(wanted, most)) - 1).bit_length()
+
+
 def part_of(n: int, parts: int, k: int) -> int:
     """How many elements each of about so many parts of n has: a multiple of 8, of which the last part has k left."""
     part = 8 * math.ceil(n / parts / 8)
@@ -89,18 +105,20 @@ def part_of(n: int, parts: int, k: int) -> int:
 
 
 class Shares(NamedTuple):
-    """How many numbers each dimension of a row's tile has: element (((a·runs + b)·groups + g)·lanes + t)·vector + v of
-    the row is at [a, b, g, t, v]. The greatest of each [a, :, g, t, :] is a maximum from which the bound is found."""
+    """How many numbers each dimension of a row's part has: element
+    (((a·steps + s)·runs + r)·groups·lanes + g·lanes + t)·vector + v of it is at [a, s, r, g, t, v]. The greatest of
+    each [a, :, :, g, t, :], a chunk, is a maximum from which the bound is found."""
 
     each: int
+    steps: int
     runs: int
     groups: int
     lanes: int
     vector: int
 
 
-def shares_of(plan: RowPlan, dtype: DType, k: int) -> Shares:
-    """Where threads have too few maxima, each has one for every `vector` elements."""
+def shares_of(plan: RowPlan, part: int, dtype: DType, k: int) -> Shares:
+    """A step is what a plan's threads load at once. Where they have too few maxima, each has one for every vector."""
     threads = plan.threads // plan.rows
     lanes = math.gcd(plan.columns, threads if plan.rows == 1 else 1 << max(0, threads.bit_length() - 1))
     while plan.columns // lanes > WORD and plan.columns // lanes % 2 == 0:
@@ -109,22 +127,28 @@ def shares_of(plan: RowPlan, dtype: DType, k: int) -> Shares:
     runs = plan.columns // (lanes * vector)
     warps = max(1, lanes // LANES)
     groups = max(g for g in range(1, warps + 1) if warps % g == 0 and (g == 1 or 2 * g <= k))
-    each = 1 if lanes >= 2 * k else runs
-    return Shares(each, runs // each, groups, lanes // groups, vector)
+    parts = math.ceil(part / plan.columns)
+    steps = math.ceil(parts / MOST_EACH)
+    each = math.ceil(parts / steps)
+    if each * lanes < 2 * k:
+        each, steps, runs = each * steps * runs, 1, 1
+    return Shares(each, steps, runs, groups, lanes // groups, vector)
 
 
 def constants(
     part: int, dtype: DType, k: int, largest: bool, plan: RowPlan | None, room: Room = H200, n: int | None = None
 ) -> dict[str, Any]:
     """Compile-time arguments of `select` for rows of n elements, or any number, in parts of so many."""
-    plan = plan or row_plan(part, dtype, room=room)
+    plan = plan or row_plan(min(part, PART), dtype, room=room)
     assert plan is not None
     space = 1 << (8 * k - 1 if plan.rows == 1 else 4 * k - 1).bit_length()
     space = max(16, min(space, MOST_CANDIDATES))
     plan = plan._replace(rows=max(1, min(plan.rows, BLOCK_CANDIDATES // space)))
-    exact = plan.columns == part and n is not None and n % part == 0
-    sizes = {"rows": plan.rows, "shares": tuple(shares_of(plan, dtype, k)), "threads": plan.threads}
-    sizes |= {"space": space, "exact": exact}
+    shares = shares_of(plan, part, dtype, k)
+    exact = math.prod(shares) == part and n is not None and n % part == 0
+    sizes = {"rows": plan.rows, "shares": tuple(shares), "threads": plan.threads}
+    light = dtype.bytes == 2 and n is not None and n * dtype.bytes % VECTOR == 0 and shares.each <= MOST_EACH // 2
+    sizes |= {"space": space, "exact": exact, "resident": RESIDENT if light else LESS_RESIDENT}
     return {"k": k, "part": part, "bits": BITS[dtype.name], "largest": largest, **sizes}
 
 
@@ -138,60 +162,83 @@ def select(
     bits=32,
     largest=True,
     rows=1,
-    shares=(1, 4, 4, 32, 8),
+    shares=(1, 1, 4, 4, 32, 8),
     space=64,
     exact=False,
+    resident=1536,
     threads=128,
 ):
     M, N = X.shape
-    each, runs, groups, lanes, vector = shares
-    columns = math.prod(shares)
     with T.Kernel(T.ceildiv(N, part), T.ceildiv(M, rows), threads=threads) as (at, block):
-        T.annotate_min_blocks_per_sm(max(1, RESIDENT // threads))
+        room_for(resident // threads)
         if exact:
             T.assume(N % part == 0)
-        first = block * rows, at * part
+        here = Here(X, block * rows, at * part, Shares(*shares), k, part, bits, largest, exact)
         found = T.alloc_shared((rows, space), T.uint32 if bits == 16 else T.uint64)
-        words = T.alloc_shared((rows, groups * lanes), T.uint32)
-        total, missed = T.alloc_shared((rows,), T.int32), T.alloc_fragment((rows,), T.int32)
+        chunks = T.alloc_shared((rows, space), T.uint16)
+        total, listed = (T.alloc_shared((rows,), T.int32) for _ in range(2))
+        missed = T.alloc_fragment((rows,), T.int32)
+        T.clear(found)
+        T.clear(total)
+        T.clear(listed)
         T.fill(missed, 1)
+        each, _, _, groups, lanes, _ = shares
         if each * groups * lanes >= 2 * k:
-            x = T.alloc_fragment((rows, columns), T.float32)
-            for i, j in T.Parallel(rows, columns):
-                given = signed(X[first[0] + i, first[1] + j], largest)
-                inside = True if exact else (j < part) & (first[1] + j < N)
-                x[i, j] = T.if_then_else(inside, given, -T.infinity(T.float32))
-            y = T.reshape(x, (rows, *shares))
-            limit, hits = bound(y, k), T.alloc_fragment((rows, *shares), T.uint32)
-            for i, a, b, g, t, v in T.Parallel(rows, *shares):
-                number = y[i, a, b, g, t, v]
-                hit = ~(number < limit[i]) if largest else number >= limit[i]  # where the least are wanted NaN is none
-                hits[i, a, b, g, t, v] = T.if_then_else(hit, bit_of(shares, a, b, v), 0)
-            collect(X, first, shares, hits, words, total, found, bits, largest)
+            maxima = maxima_of(here, rows)
+            limit = bound(maxima, k)
+            for i, a, g, t in T.Parallel(rows, each, groups, lanes):
+                if ~(maxima[i, a, g, t] < limit[i]):
+                    place = T.atomic_add(listed[i], 1, return_prev=True)
+                    if place < space:
+                        chunks[i, place] = T.cast((a * groups + g) * lanes + t, T.uint16)
+            collect(here, chunks, listed, limit, total, found)
             for i in T.Parallel(rows):
-                missed[i] = T.if_then_else((total[i] < k) | (total[i] > space), 1, 0)
+                few = (total[i] < k) | (total[i] > space) | (listed[i] > space)
+                missed[i] = T.if_then_else(few, 1, 0)
         if T.any_of(missed):
-            keys, taken = T.alloc_fragment((rows, columns), T.uint32), T.alloc_fragment((rows, *shares), T.uint32)
-            for i, j in T.Parallel(rows, columns):
-                key = ordered(signed(X[first[0] + i, first[1] + j], largest), largest, bits)
-                keys[i, j] = T.if_then_else((j < part) & (first[1] + j < N), key, 0)
-            least, last = kth(keys, k, bits)
-            z = T.reshape(keys, (rows, *shares))
-            for i, a, b, g, t, v in T.Parallel(rows, *shares):
-                key, j = z[i, a, b, g, t, v], ((a * runs + b) * groups * lanes + g * lanes + t) * vector + v
-                hit = (key > least[i]) | ((key == least[i]) & (j <= last[i]))
-                taken[i, a, b, g, t, v] = T.if_then_else(hit, bit_of(shares, a, b, v), 0)
-            collect(X, first, shares, taken, words, total, found, bits, largest)
-        for e in range(T.get_thread_binding(), rows * space, threads):
-            i, a = e // space, e % space
-            if a < total[i]:
+            T.clear(total)
+            T.clear(found)
+            exactly(here, total, found)
+        i, t, beside = by_row(rows)
+        if i < rows:
+            for a in range(t, total[i], beside):
                 mine, place = found[i, a], T.int32(0)
-                for b in range(total[i]):
-                    place += T.if_then_else(found[i, b] > mine, 1, 0)
+                for b in range(T.ceildiv(total[i], AHEAD)):
+                    for c in T.unroll(AHEAD):
+                        place += T.if_then_else(found[i, b * AHEAD + c] > mine, 1, 0)
                 if place < k:
-                    j = first[1] + (0xFFFF - T.cast(mine & 0xFFFF, T.int32))
-                    Y[first[0] + i, at * k + place] = X[first[0] + i, j]
-                    I[first[0] + i, at * k + place] = T.cast(j, T.int64)
+                    j = here.column + (0xFFFF - T.cast(mine & 0xFFFF, T.int32))
+                    Y[here.row + i, at * k + place] = X[here.row + i, j]
+                    I[here.row + i, at * k + place] = T.cast(j, T.int64)
+
+
+class Here(NamedTuple):
+    """What a block of `select` has: the first row and column of its part of X, and the compile-time arguments."""
+
+    X: Any
+    row: Any
+    column: Any
+    shares: Shares
+    k: int
+    part: int
+    bits: int
+    largest: bool
+    exact: bool
+
+    def columns(self):
+        """Of the part, as far as the row has them."""
+        return self.part if self.exact else T.min(self.part, self.X.shape[1] - self.column)
+
+    def inside(self, j):
+        """Whether the part has this column."""
+        return True if self.exact else j < self.columns()
+
+    def number(self, i, j):
+        """An element as f32, so that the greatest are wanted."""
+        return signed(self.X[self.row + i, self.column + j], self.largest)
+
+    def key(self, i, j):
+        return ordered(self.number(i, j), self.largest, self.bits)
 
 
 def signed(x, largest):
@@ -200,56 +247,41 @@ def signed(x, largest):
     return x if largest else -x
 
 
-def bit_of(shares, a, b, v):
-    """In the word of thread (g, t), of element [a, b, g, t, v]."""
-    _, runs, _, _, vector = shares
-    return T.uint32(1) << T.cast((a * runs + b) * vector + v, T.uint32)
+def maxima_of(here, rows):
+    """The greatest element of each chunk of each row, as f32; NaN where one is NaN."""
+    X, (each, steps, runs, groups, lanes, vector), least = here.X, here.shares, -T.infinity(T.float32)
+    columns = runs * groups * lanes * vector
+    x, top = T.alloc_fragment((rows, columns), X.dtype), T.alloc_fragment((rows, groups, lanes, vector), X.dtype)
+    best, maxima = (
+        T.alloc_fragment((rows, groups, lanes), X.dtype),
+        T.alloc_fragment((rows, each, groups, lanes), T.float32),
+    )
+    reduce = T.reduce_max if here.largest else T.reduce_min
+    for a in [*range(each)]:  # of registers
+        T.fill(top, signed(least, here.largest))
+        for s in T.serial(steps):
+            first = (a * steps + s) * columns
+            for i, j in T.Parallel(rows, columns):
+                number = X[here.row + i, here.column + first + j]
+                outside = T.cast(signed(least, here.largest), X.dtype)
+                x[i, j] = T.if_then_else(here.inside(first + j), number, outside)
+            y = T.reshape(x, (rows, runs, groups, lanes, vector))
+            reduce(y, top, dim=1, clear=steps == 1, nan_propagate=True)
+        reduce(top, best, dim=3, nan_propagate=True)
+        for i, g, t in T.Parallel(rows, groups, lanes):
+            maxima[i, a, g, t] = signed(best[i, g, t], here.largest)
+    return maxima
 
 
-def collect(X, first, shares, hits, words, total, found, bits, largest):
-    """Each element whose bit is set takes the next place among its row's candidates, as long as there is room."""
-    rows, space = found.shape
-    _, _, groups, lanes, vector = shares
-    index, word = (16, T.uint32) if bits == 16 else (32, T.uint64)
-    by_run, by_share, all_ = (T.alloc_fragment((rows, *rest), T.uint32) for rest in narrower(shares))
-    T.reduce(hits, by_run, "bitor", dim=5)
-    T.reduce(by_run, by_share, "bitor", dim=2)
-    T.reduce(by_share, all_, "bitor", dim=1)
-    T.clear(total)
-    T.copy(T.reshape(all_, (rows, groups * lanes)), words)
-    for e in range(T.get_thread_binding(), rows * groups * lanes, T.get_thread_extent()):
-        i, t = e // (groups * lanes), e % (groups * lanes)
-        left = words[i, t]
-        while left != 0:
-            lowest = left & (~left + 1)
-            left = left ^ lowest
-            n = (T.reinterpret(T.cast(lowest, T.float32), T.int32) >> 23) - 127
-            j = (n // vector * (groups * lanes) + t) * vector + n % vector
-            key = ordered(signed(X[first[0] + i, first[1] + j], largest), largest, bits)
-            p = T.atomic_add(total[i], 1, return_prev=True)
-            if p < space:
-                found[i, p] = (T.cast(key, word) << index) | T.cast(0xFFFF - j, word)
-
-
-def narrower(shares):
-    """Shapes of what is left when a thread's elements are joined: vectors, runs, and what a maximum is from."""
-    each, runs, groups, lanes, _ = shares
-    return (each, runs, groups, lanes), (each, groups, lanes), (groups, lanes)
-
-
-def bound(x, k):
+def bound(maxima, k):
     """For each row, a number that k of the maxima are not below, or infinity: a lower bound of the k-th element.
 
     Of each group of maxima, all different by their last bits, the greatest is taken away so often that together k are.
     """
-    rows, each, _, groups, lanes, _ = x.shape
-    some = T.alloc_fragment(x.shape[:-1], T.float32)
-    maxima = T.alloc_fragment((rows, each, groups, lanes), T.float32)
+    rows, each, groups, lanes = maxima.shape
     keys = T.alloc_fragment((rows, each, groups, lanes), T.uint32)
     top, most = T.alloc_fragment((rows, groups, lanes), T.uint32), T.alloc_fragment((rows, groups), T.uint32)
     low, limit = T.alloc_fragment((rows,), T.uint32), T.alloc_fragment((rows,), T.float32)
-    T.reduce_max(x, some, dim=5)
-    T.reduce_max(some, maxima, dim=2)
     mask = (1 << (each * lanes - 1).bit_length()) - 1
     for i, a, g, t in T.Parallel(rows, each, groups, lanes):
         key = ordered(T.max(maxima[i, a, g, t], -T.infinity(T.float32)), True, 32)
@@ -267,33 +299,91 @@ def bound(x, k):
     return limit
 
 
-def kth(keys, k, bits):
-    """The k-th greatest key of each row and, of its equals, the column of the last one that is among the first k.
+def collect(here, chunks, listed, limit, total, found):
+    """The elements of the chunks that are listed, as far as they reach the limit: a thread takes a vector at a time."""
+    rows, space = found.shape
+    _, steps, runs, groups, lanes, vector = here.shares
+    vectors, limits = steps * runs, T.alloc_shared((rows,), T.float32)
+    T.copy(limit, limits)
+    i, t, beside = by_row(rows)
+    with T.assume_disjoint(found):  # each place is of one element
+        if i < rows:
+            for e in range(t, space * vectors, beside):
+                if e // vectors < listed[i]:
+                    chunk, x = T.cast(chunks[i, e // vectors], T.int32), T.alloc_local((vector,), here.X.dtype)
+                    a, lane = chunk // (groups * lanes), chunk % (groups * lanes)
+                    first = ((a * vectors + e % vectors) * groups * lanes + lane) * vector
+                    for v in T.vectorized(vector):
+                        x[v] = here.X[here.row + i, here.column + first + v]
+                    hits = T.uint32(0)
+                    for v in T.unroll(vector):
+                        number = signed(x[v], here.largest)  # where the least are wanted NaN is none
+                        hit = ~(number < limits[i]) if here.largest else number >= limits[i]
+                        hits = hits | T.if_then_else(hit & here.inside(first + v), T.uint32(1 << v), 0)
+                    while hits != 0:
+                        lowest = hits & (~hits + 1)
+                        hits = hits ^ lowest
+                        v = (T.reinterpret(T.cast(lowest, T.float32), T.int32) >> 23) - 127
+                        keep(here, here.key(i, first + v), first + v, total, found, i)
 
-    Both are found bit by bit: are k elements still as great with this bit, are fewer than k in front of that column?
-    """
-    rows, columns = keys.shape
-    least, last = T.alloc_fragment((rows,), T.uint32), T.alloc_fragment((rows,), T.int32)
-    ones, number = T.alloc_fragment((rows, columns), T.int32), T.alloc_fragment((rows,), T.int32)
+
+def by_row(rows):
+    """For a thread: the row that it has a share of, if there are so many, which share, and of how many."""
+    thread, each = T.get_thread_binding(), T.get_thread_extent(0) // rows
+    return thread // each, thread % each, each
+
+
+def keep(here, key, j, total, found, i):
+    """An element takes the next place among its row's candidates, as long as there is room."""
+    index, word = (16, T.uint32) if here.bits == 16 else (32, T.uint64)
+    place = T.atomic_add(total[i], 1, return_prev=True)
+    if place < found.shape[1]:
+        found[i, place] = (T.cast(key, word) << index) | T.cast(0xFFFF - j, word)
+
+
+def exactly(here, total, found):
+    """The k-th greatest key of each row and, of its equals, the column of the last one that is among the first k, are
+    found bit by bit: are k elements still as great with this bit, are fewer than k in front of that column? The
+    elements as far as there become candidates."""
+    rows, k = found.shape[0], here.k
+    least, last = T.alloc_shared((rows,), T.uint32), T.alloc_shared((rows,), T.int32)
     T.clear(least)
     T.clear(last)
-    for n in T.serial(bits):
-        bit = T.uint32(1) << T.cast(bits - 1 - n, T.uint32)
-        for i, j in T.Parallel(rows, columns):
-            ones[i, j] = T.if_then_else(keys[i, j] >= (least[i] | bit), 1, 0)
-        T.reduce_sum(ones, number, dim=1)
+    for n in T.serial(here.bits):
+        bit = T.uint32(1) << T.cast(here.bits - 1 - n, T.uint32)
+        number = count(here, least, bit, last, here.part)
         for i in T.Parallel(rows):
             least[i] = T.if_then_else(number[i] >= k, least[i] | bit, least[i])
-    places = (columns - 1).bit_length()
+    places = (here.part - 1).bit_length()
     for n in T.serial(places):
         column = T.int32(1) << (places - 1 - n)
-        for i, j in T.Parallel(rows, columns):
-            equal = (keys[i, j] == least[i]) & (j < (last[i] | column))
-            ones[i, j] = T.if_then_else((keys[i, j] > least[i]) | equal, 1, 0)
-        T.reduce_sum(ones, number, dim=1)
+        number = count(here, least, 0, last, column)
         for i in T.Parallel(rows):
             last[i] = T.if_then_else(number[i] < k, last[i] | column, last[i])
-    return least, last
+    i, t, beside = by_row(rows)
+    if i < rows:
+        with T.assume_disjoint(found):
+            for j in range(t, here.columns(), beside):
+                key = here.key(i, j)
+                if in_front(key, j, least[i], last[i] + 1):
+                    keep(here, key, j, total, found, i)
+
+
+def in_front(key, j, least, column):
+    return (key > least) | ((key == least) & (j < column))
+
+
+def count(here, least, bit, last, column):
+    """How many elements of each row are `in_front` of its least and last, with these bits set."""
+    number = T.alloc_shared(least.shape, T.int32)
+    T.clear(number)
+    i, t, beside = by_row(least.shape[0])
+    if i < least.shape[0]:
+        mine = T.int32(0)
+        for j in range(t, here.columns(), beside):
+            mine += T.if_then_else(in_front(here.key(i, j), j, least[i] | bit, last[i] | column), 1, 0)
+        T.atomic_add(number[i], mine)
+    return number
 
 
 def ordered(x, largest, bits):

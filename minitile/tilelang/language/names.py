@@ -61,7 +61,7 @@ copy = _without(T.copy, "annotations", "loop_layout", "prefer_async")
 gemm = _without(T.gemm, "annotations", "mbar")
 fill = T.fill
 reduce_sum = _without(T.reduce_sum, "annotations", "batch", "nan_propagate")
-reduce_max = _without(T.reduce_max, "annotations", "batch", "nan_propagate")
+reduce_max = _without(T.reduce_max, "annotations", "batch")
 atomic_add = _without(T.atomic_add, "use_tma")
 
 

@@ -61,10 +61,23 @@ def plans_of(problem: Problem, seed: int = 0) -> list[Plan]:
     """What is measured: plans by threads, the swapped plans of all kinds, and what the model has liked so far."""
     known = candidates(problem, H200, True, SHARED)
     ranked = sorted(known, key=lambda plan: (estimate(problem, plan, H200), plan))[:KNOWN]
+    ranked = [p for plan in ranked for p in (plan, *with_neighbours(problem, plan))]
     found = list(dict.fromkeys(swapped(problem)))
     rng = random.Random(f"{problem} {seed}")
     known = [*by_threads_plans(problem), *ranked]
     return list(dict.fromkeys([*known, *rng.sample(found, min(len(found), MOST - len(known)))]))
+
+
+def with_neighbours(problem: Problem, plan: Plan) -> Iterator[Plan]:
+    """The same plan, where there are two tiles of rows or four, with these next to each other, and in a cluster."""
+    rows = -(-problem.m // plan.block_M)
+    if plan.dots or rows not in (2, 4):
+        return
+    if not plan.together and not plan.panel:
+        yield plan._replace(panel=8)
+    for share in (2, 4)[: rows // 2]:
+        if plan.block_N % (8 * share) == 0 and plan.cluster * share <= 8 and plan.blocks % share == 0:
+            yield plan._replace(panel=0 if plan.together else plan.panel or 8, share_rows=share)
 
 
 def by_threads_plans(problem: Problem) -> list[Plan]:
@@ -86,6 +99,9 @@ def swapped(problem: Problem) -> Iterator[Plan]:
             yield plan._replace(panel=8)
         if plan.split == 1 and parts > 1 and plan.block_M <= 128:
             yield plan._replace(split=parts)
+        if plan.split == plan.share == 1 and not plan.blocks and H200.multiprocessors < 3 * tiles < 3 * 132:
+            for parts in (2, 3):  # whole rounds of parts where there is none of tiles
+                yield plan._replace(split=parts)
 
 
 def ahead_of(times: dict[str, float]) -> list[Plan]:
@@ -93,6 +109,12 @@ def ahead_of(times: dict[str, float]) -> list[Plan]:
     best = sorted((us, name) for name, us in times.items() if name != "cublas")[:BEST]
     plans = [plan_of(name) for _, name in best]
     return [p for plan in plans for p in (plan, plan._replace(ahead=True))]
+
+
+def besides(problem: Problem, times: dict[str, float]) -> list[Plan]:
+    """What of `plans_of` was not measured yet, and the fastest ones that were."""
+    best = sorted((us, name) for name, us in times.items() if name != "cublas")[:BEST]
+    return [*(plan_of(name) for _, name in best), *(p for p in plans_of(problem) if str(p) not in times)]
 
 
 def assemble(job: tuple[Case, Plan]) -> bool:
@@ -194,10 +216,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=440.0)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--ahead", type=Path, help="a result: its fastest plans, with B ahead and not")
+    parser.add_argument("--besides", type=Path, help="a result: plans that are not in it, and its fastest ones")
+    parser.add_argument("--rows", type=int, nargs="*", help="only problems of so many")
     args = parser.parse_args()
     known = read(args.out)
     todo = cases(args.random, args.seed)
-    if args.ahead:
+    if args.rows:
+        todo = [case for case in todo if case.m in args.rows]
+    if args.besides:
+        before = read(args.besides)
+        collect(todo, known, args.out, args.seconds, lambda case: besides(case.problem, before.get(str(case), {})))
+    elif args.ahead:
         before = read(args.ahead)
         todo = [case for case in todo if str(case) in before]
         collect(todo, known, args.out, args.seconds, lambda case: ahead_of(before[str(case)]))

@@ -181,11 +181,14 @@ class SharedLayout:
         """(shift, mask) of `offset ^ ((offset >> shift) & mask)`, None without a swizzle."""
         return (3, self.swizzle.mask) if self.swizzle.mask else None
 
-    def split_constant(self, constant: Sequence[int], base_bits: Sequence[int]) -> ConstantSplit | None:
+    def split_constant(
+        self, constant: Sequence[int], base_bits: Sequence[int], below: Sequence[bool] = ()
+    ) -> ConstantSplit | None:
         """How to get from the address of a base to that of base + constant with an immediate, or None if not.
 
         `base_bits` says per dimension which bits of the base coordinate may be set (see `bits_of_multiple`,
-        `access.thread_bits`). Base and constant are not negative and their sum is inside the tile.
+        `access.thread_bits`). The constant is not negative and the sum is inside the tile; the base is not negative,
+        but in dimensions that are `below`: there it has no bounds, and the bits are those of two's complement.
         """
         for value, bits, digits in zip(constant, base_bits, self.dims, strict=True):
             if not _splits(value, bits, digits):
@@ -194,7 +197,7 @@ class SharedLayout:
         if total % 8:
             return None
         high, low = divmod(total // 8, self.swizzle.period)
-        maybe = _maybe_set(self, tuple(base_bits))
+        maybe = _maybe_set(self, tuple(base_bits), tuple(below) if any(below) else ())
         if low & maybe:
             return None  # a carry could reach the bits that the swizzle reads
         # The swizzle is linear over xor, so it may be taken of base and constant apart. Where the swizzled
@@ -364,14 +367,15 @@ def _spread(value: int) -> int:
 
 
 @lru_cache(maxsize=512)
-def _maybe_set(layout: SharedLayout, base_bits: tuple[int, ...]) -> int:
+def _maybe_set(layout: SharedLayout, base_bits: tuple[int, ...], below: tuple[bool, ...]) -> int:
     """Bits of the base's affine byte offset that may be set, given those of its coordinates."""
     out = 0
-    for bits, digits in zip(base_bits, layout.dims, strict=True):
+    for bits, digits, unbounded in zip(base_bits, layout.dims, below or (False,) * layout.rank, strict=True):
         divisor = 1
         for i, (size, stride) in enumerate(digits):
-            reachable = (1 << (size - 1).bit_length()) - 1
-            simple = is_power_of_two(divisor) and (is_power_of_two(size) or i == len(digits) - 1)
+            last = i == len(digits) - 1
+            reachable = _ALL_BITS if unbounded and last else (1 << (size - 1).bit_length()) - 1
+            simple = is_power_of_two(divisor) and (is_power_of_two(size) or last)
             digit = bits // divisor & reachable if simple else reachable
             while digit:
                 out = add_maybe_bits(out, (digit & -digit) * stride)

@@ -149,9 +149,10 @@ def shared_addresses(
     bases: dict[object, int] = {}
     index, immediates = [], []
     swizzled: Value | None = None
-    below = not all(low.facts.nonnegative(p.start) for p in where)  # an immediate may not lead over the end of 32 bits
+    negative = tuple(not low.facts.nonnegative(p.start) for p in where)
+    below = any(negative)  # an immediate may not lead over the end of 32 bits
     for at in offsets:
-        split = shared.split_constant(at, bits)
+        split = shared.split_constant(at, bits, negative)
         key: object = at if split is None else (split.xor, below and split.add)
         if key not in bases:
             bases[key] = len(values)

@@ -49,16 +49,18 @@ AMPERE = (
 LEAST_PART, LEAST_SHARE = 256, 128  # of K: where a second kernel adds up the parts, and where a cluster does
 MOST_PARTS = 16
 CLUSTERS = {64: (8, 4, 2), 128: (8, 4, 2), 192: (6, 3, 2), 256: (8, 4, 2)}  # by rows, of which each has some 8s
+ADDED_APART = 128  # rows, of fewer of which no second kernel adds up the parts, but where rows of operands are ragged
 _SMALL = 0.6  # a plan whose tiles are fewer than this share of the multiprocessors may split K
-VECTORS = ((4, 512, 128), (8, 256, 128))  # by threads: rows of the matrix, columns of a step, threads
+VECTORS = (8, 512, 128)  # by threads: rows of the matrix, columns of a step, threads
 MOST_AT_ONCE = 4  # vectors of a block by threads
 
 
 def choose(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> Plan:
     """The plan of the least estimate, for a target with or without wgmma whose blocks have at most `shared` bytes."""
     best, least = None, math.inf
+    rates = machine.few if machine.few is not None and problem.few else machine
     for plan in candidates(problem, machine, wgmma, shared):
-        time = estimate(problem, plan, machine)
+        time = estimate(problem, plan, rates)
         if time < least:
             best, least = plan, time
     assert best is not None
@@ -73,16 +75,21 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
     form = by_threads(problem)
     if form is not None and known:
         vectors = problem.n if form.mirrored else problem.m
-        for rows, columns, threads in VECTORS:
-            yield Plan(max(1, min(vectors, MOST_AT_ONCE)), rows, columns, 1, threads, dots=True)
-    few = problem.few and wgmma and known
+        rows, columns, threads = VECTORS
+        yield Plan(max(1, min(vectors, MOST_AT_ONCE)), rows, columns, 1, threads, dots=True)
+    few, ragged = problem.few and wgmma and known, problem.ragged
     if few:
         for plan in thin_plans(problem, machine, shared):
-            yield plan._replace(pad=problem.ragged)
-    for pad in [problem.ragged] if few else _paddings(problem):
+            yield plan._replace(pad=ragged) if any(ragged) else plan
+    for pad in dict.fromkeys([ragged, (False, False)]) if few else _paddings(problem):
         for plan in _padded_so(problem, pad, machine, wgmma, shared):
-            if not (few and (plan.swap or plan.apart)):  # thin.py has these
+            if not few or (plan.swap if pad != ragged else _besides_thin(problem, plan)):
                 yield plan
+
+
+def _besides_thin(problem: Problem, plan: Plan) -> bool:
+    """Whether a plan is one that thin.py has not, and that may be good for few rows."""
+    return not plan.swap and (not plan.apart or problem.m >= ADDED_APART)
 
 
 def _padded_so(problem: Problem, pad: tuple[bool, bool], machine: Machine, wgmma: bool, shared: int) -> Iterator[Plan]:
@@ -143,7 +150,7 @@ def together(plan: Plan, size: int, shared: int) -> Plan | None:
 def shares(plan: Plan) -> bool:
     """Whether so many blocks of a cluster can share a tile's rows, of which each has some 8s."""
     rows = plan.block_N if plan.swap else plan.block_M
-    return plan.split * plan.share <= MOST_CLUSTER and rows % (8 * plan.split) == 0
+    return plan.cluster <= MOST_CLUSTER and rows % (8 * plan.split) == 0
 
 
 def hopper_tiles(problem: Problem, processors: int, shared: int) -> Iterator[Tile]:

@@ -36,6 +36,11 @@ def in_order(loose, short, ahead=()):
     T.pdl_sync(ahead=ahead)
 
 
+def whole(tiles, share):
+    """So many tiles, or more: as clusters have them."""
+    return tiles if share == 1 else T.ceildiv(tiles, share) * share
+
+
 def accumulate(
     A, B, A_shared, B_shared, C_local, row, column, first, last, stages, transpose_a, transpose_b, swap
 ):  # fmt: skip
@@ -71,7 +76,7 @@ def at(tensor, extra, m, n):
 
 
 def products(
-    A, B, C, block_M, block_N, block_K, stages, threads, panel, blocks, teams, swap, share, ahead,
+    A, B, C, block_M, block_N, block_K, stages, threads, panel, blocks, teams, swap, share, share_rows, ahead,
     transpose_a, transpose_b, split, loose, epilogue, tensors,
 ):  # fmt: skip
     """The body of `gemm`."""
@@ -108,7 +113,7 @@ def products(
     b_shape = (block_N, block_K) if transpose_b else (block_K, block_N)
     c_tile = (block_N, block_M) if swap else (block_M, block_N)
     if blocks:
-        with T.Kernel(blocks, threads=threads, cluster=share) as block:
+        with T.Kernel(blocks, threads=threads, cluster=share * share_rows) as block:
             in_order(loose, rows * columns * steps <= stages * blocks, early)
             A_shared = T.alloc_shared(a_shape, A.dtype)
             B_shared = T.alloc_shared(b_shape, B.dtype)
@@ -123,8 +128,8 @@ def products(
             if split:
                 T.pdl_trigger()
     else:
-        across = columns if share == 1 else T.ceildiv(columns, share) * share
-        with T.Kernel(across, rows, S, threads=threads, cluster=share) as (bx, by, part):
+        across, down = whole(columns, share), whole(rows, share_rows)
+        with T.Kernel(across, down, S, threads=threads, cluster=(share, share_rows)) as (bx, by, part):
             in_order(loose, steps <= stages, early)
             if panel:
                 T.use_swizzle(max(panel, 1), "hilbert" if panel == HILBERT else "row")
@@ -153,7 +158,8 @@ def gemm(
     in tiles of the panels in which tiles are visited, 0 for row by row (persistent kernels always have panels), HILBERT
     for the curve. With `loose` A and B may be larger than the product needs. teams: of a persistent kernel, see
     T.Persistent. swap: the tensor cores' rows, which come by 64, are columns of C. share: blocks with neighbouring
-    columns that are a cluster, and bring A together. ahead: B does not come from the kernel in front. epilogue: what is
+    columns that are a cluster, and bring A together; share_rows: with neighbouring rows, which bring B together. With
+    `blocks` there is one of the two. ahead: B does not come from the kernel in front. epilogue: what is
     made of the sums; then the kernel has its tensors behind C.
     """
     a_dims, b_dims = operand_dims(transpose_a, transpose_b, loose)
@@ -181,11 +187,12 @@ def gemm(
         teams=1,
         swap=False,
         share=1,
+        share_rows=1,
         ahead=False,
     ):
         tile = block_M, block_N, block_K, stages, threads
         tensors = [E for E in (E0, E1, E2, E3) if E is not None]
-        products(A, B, C, *tile, panel, blocks, teams, swap, share, ahead, *how, epilogue, tensors)
+        products(A, B, C, *tile, panel, blocks, teams, swap, share, share_rows, ahead, *how, epilogue, tensors)
 
     return gemm
 

@@ -47,7 +47,9 @@ class Machine:
     second kernel, `part` for each one and the bytes through `adding`; in a cluster `meet`, `meet_each` for each part,
     and a tile of f32 through `meeting`.
     Of what a cluster's blocks share, `multicast` of the time goes; clustered: what such blocks wait for each other.
-    cold: whether all comes from memory. few: the numbers for few rows by a large matrix (Problem.few).
+    cold: whether all comes from memory; missed_again: then, the share of it that comes once more for each further row
+    of tiles where they are visited row by row, so that no neighbours ask for the same. few: the numbers for few rows by
+    a large matrix (Problem.few).
     By threads, a matrix comes at `dots`, by `dot` longer for each vector; dot_start: besides.
     """
 
@@ -108,6 +110,7 @@ class Machine:
     dot_start: float
     multicast: float
     clustered: float
+    missed_again: float
     cold: bool = False
     few: Machine | None = None
 
@@ -172,6 +175,7 @@ _H200 = Machine(
     dot_start=3.0,
     multicast=0.5,
     clustered=0.3,
+    missed_again=0.0,
 )
 
 

@@ -34,14 +34,14 @@ COLD = 0.05  # a guess: the share of what fits in L2, and is not there from the 
 
 def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     """Microseconds that the GPU needs."""
-    if problem.few and machine.few is not None:
+    if machine.few is not None and problem.few:
         machine = machine.few
     m, n, k, *_, size, result, products = problem
-    high, wide, deep, stages, threads, blocks, panel, split, pad, teams, swap, together, sharing, _, dots = plan
+    high, wide, deep, stages, threads, blocks, panel, split, pad, teams, swap, together, sharing, _, dots, below = plan
     if dots:
         return _dots(problem, plan, machine)
     apart = split > 1 and not together
-    cluster = sharing * split if together else sharing
+    cluster = sharing * below * (split if together else 1)
     processors = int(machine.multiprocessors * ROOM.get(cluster, 0.75)) if cluster > 1 else machine.multiprocessors
     rows, columns = -(-m // high) or 1, -(-n // wide) or 1
     tiles = rows * columns * split
@@ -51,11 +51,9 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
 
     # Bringing the tiles of a step. A line costs the same however little of it is wanted.
     a = _brought(m, k, problem.transpose_a, pad[0], high, rows, deep, size, machine)
-    if sharing > 1:
-        a = a._replace(time=a.time * (1 - machine.multicast * (1 - 1 / sharing)))
     b = _brought(n, k, not problem.transpose_b, pad[1], wide, columns, deep, size, machine)
     by_warps = a.by_threads and b.by_threads
-    fill = (a.time + b.time) * (1 - machine.eased * (1 - share))
+    fill = (a.time * (1 - machine.multicast * (1 - 1 / sharing)) + b.time) * (1 - machine.eased * (1 - share))
     if by_warps:
         fill *= machine.all_copy
 
@@ -120,21 +118,22 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
 
     # What all multiprocessors share.
     fresh = _fresh(problem, plan, rows, columns, machine)
+    again = 0.0 if panel or below > 1 else machine.missed_again * (rows - 1)
     written = m * n * (4 * split if apart else result)
     held = size * k * (m + n * products) + m * n * result + (written if apart else 0)
     held += size * k * ((m if pad[0] else 0) + (n if pad[1] else 0))
     missed = 1.0 if machine.cold else min(1.0, max(COLD, (held - machine.cached) / machine.spilling))
     bounds = (
         whole,
-        tiles * steps * (a.lines / sharing + b.lines) * LINE / machine.l2,
+        tiles * steps * (a.lines / sharing + b.lines / below) * LINE / machine.l2,
         fresh / machine.fresh,
-        missed * (written + fresh) / machine.dram,
+        missed * (written + fresh * (1 + again)) / machine.dram,
         written / machine.writing,
         tiles * steps * deep * (2.0 * high * wide + MOVING * (high + wide)) / machine.power,
     )
     time: float = sum([bound**machine.blend for bound in bounds]) ** (1 / machine.blend) + machine.start
 
-    if sharing > 1:
+    if sharing * below > 1:
         time += machine.clustered
 
     # The kernels before and after.
@@ -149,12 +148,11 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
 
 
 def _dots(problem: Problem, plan: Plan, machine: Machine) -> float:
-    """A plan by threads: the matrix comes from memory, once for each block_M vectors, from L2 but for the first."""
+    """A plan by threads: the matrix is read once for each block_M vectors, each of which takes time."""
     few, rows = (problem.m, problem.n) if problem.m <= problem.n else (problem.n, problem.m)
     times = -(-few // plan.block_M)
     bytes_ = rows * problem.k * problem.size
-    work = bytes_ * (1 + machine.dot * plan.block_M) / machine.dots
-    return machine.start + machine.dot_start + work + bytes_ * (times - 1) / machine.fresh
+    return machine.start + machine.dot_start + times * bytes_ * (1 + machine.dot * plan.block_M) / machine.dots
 
 
 class _Brought(NamedTuple):
@@ -200,10 +198,10 @@ def _across(wide: int) -> int:
 def _fresh(problem: Problem, plan: Plan, rows: int, columns: int, machine: Machine) -> float:
     """Bytes of the operands that come into the multiprocessors, each counted once for all tiles of one wave."""
     at_once = max(1.0, min(machine.multiprocessors, rows * columns * plan.split) / plan.split)
-    high = (plan.panel if plan.panel > 0 else SQUARE) if plan.panel else max(1, math.ceil(at_once / columns))
-    each = math.ceil(rows / problem.products)
+    high = (plan.panel if plan.panel > 0 else SQUARE) if plan.panel else max(1.0, -(-at_once // columns))
+    each = -(-rows // problem.products)
     high = high if high < each else each
-    wide = min(columns, math.ceil(at_once / high))
+    wide = min(columns, -(-at_once // high))
     waves = max(1.0, rows * columns / (high * wide))
     both = min(high * plan.block_M, problem.m) + min(wide * plan.block_N, problem.n)
     return waves * both * problem.k * problem.size

@@ -58,7 +58,8 @@ class Plan(NamedTuple):
     A and B are copied, with longer rows, first. teams: of the threads of a persistent block, each with tiles of its
     own. swap: A and B are swapped, for few rows: block_M may then be any multiple of 8. share: so many blocks with
     neighbouring columns are a cluster, which reads the rows of A once; with `together` the parts of each tile are in
-    the same cluster. ahead: B's first tiles are brought before the kernel in front has ended, which must not write it.
+    the same cluster. share_rows: so many with neighbouring rows are a cluster, too, which reads the columns of B once.
+    ahead: B's first tiles are brought before the kernel in front has ended, which must not write it.
     dots: by threads (gemv.py), no tensor cores: a block has block_M of the few vectors by block_N rows of the matrix.
     """
 
@@ -77,6 +78,7 @@ class Plan(NamedTuple):
     share: int = 1
     ahead: bool = False
     dots: bool = False
+    share_rows: int = 1
 
     def __str__(self) -> str:
         words = [f"{self.block_M}x{self.block_N}x{self.block_K}, {self.stages} stages, {self.threads} threads"]
@@ -89,6 +91,7 @@ class Plan(NamedTuple):
         words += ["A/B swapped"] if self.swap else []
         words += ["added together in a cluster"] if self.together else []
         words += [f"A shared by {self.share}"] if self.share > 1 else []
+        words += [f"B shared by {self.share_rows}"] if self.share_rows > 1 else []
         words += ["B ahead"] if self.ahead else []
         words += ["by threads"] if self.dots else []
         return ", ".join(words)
@@ -101,7 +104,7 @@ class Plan(NamedTuple):
     @property
     def cluster(self) -> int:
         """Blocks of one."""
-        return (self.split if self.together else 1) * self.share
+        return (self.split if self.together else 1) * self.share * self.share_rows
 
     @property
     def constants(self) -> dict[str, int]:
@@ -110,6 +113,6 @@ class Plan(NamedTuple):
         if self.dots:
             return {name: values[name] for name in ("block_M", "block_N", "block_K", "threads")}
         if self.split > 1 and self.together:
-            names = ("block_M", "block_N", "block_K", "stages", "threads", "swap", "share", "ahead")
+            names = ("block_M", "block_N", "block_K", "stages", "threads", "swap", "share", "share_rows", "ahead")
             return {**{name: values[name] for name in names}, "parts": self.split}
         return {name: value for name, value in values.items() if name not in ("split", "pad", "together", "dots")}

@@ -16,18 +16,18 @@ import minitile.language as T
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
 from minitile.ops.epilogue import Epilogue, extra_tensors, named
-from minitile.ops.gemm import accumulate, finished, in_order, operand_dims
+from minitile.ops.gemm import accumulate, finished, in_order, operand_dims, whole
 
 
 def added_together(
-    A, B, C, block_M, block_N, block_K, stages, threads, parts, swap, share, ahead,
+    A, B, C, block_M, block_N, block_K, stages, threads, parts, swap, share, share_rows, ahead,
     transpose_a, transpose_b, loose, epilogue, tensors,
 ):  # fmt: skip
     """The body of `gemm_together`."""
     M, N = C.shape
-    columns = T.ceildiv(N, block_N) if share == 1 else T.ceildiv(N, block_N * share) * share
-    grid = parts, columns, T.ceildiv(M, block_M)
-    with T.Kernel(*grid, threads=threads, cluster=(parts, share)) as (part, bx, by):
+    # neighbours want the same columns of B: what is on its way for one comes for all
+    grid = parts, whole(T.ceildiv(M, block_M), share_rows), whole(T.ceildiv(N, block_N), share)
+    with T.Kernel(*grid, threads=threads, cluster=(parts, share_rows, share)) as (part, by, bx):
         steps = T.ceildiv(A.shape[0] if transpose_a else A.shape[1], block_K)
         in_order(loose, steps <= stages * parts, (B,) if ahead else ())
         A_shared = T.alloc_shared((block_K, block_M) if transpose_a else (block_M, block_K), A.dtype)
@@ -42,7 +42,7 @@ def added_together(
         )  # fmt: skip
         for step in T.unroll(1, parts):
             there = (part + step) % parts
-            theirs = T.map_shared_rank(sums, there if share == 1 else there + bx % share * parts)
+            theirs = T.map_shared_rank(sums, there + parts * (by % share_rows + share_rows * (bx % share)))
             for i, j in T.Parallel(high, wide):
                 if i // own == there:
                     theirs[parts - 1 - step, i - there * own, j] = C_local[i, j]
@@ -72,7 +72,8 @@ def gemm_together(
     dtype: DType, result: DType, transpose_a: bool, transpose_b: bool, loose: bool, epilogue: Epilogue | None = None
 ) -> Kernel:
     """C = op(A) · op(B), as `gemm`; K in `parts`, in as many blocks of a cluster for each tile. They divide block_M
-    (block_N with swap) into shares of whole 8 rows. share, ahead, epilogue: as of `gemm`. For sm_90a."""
+    (block_N with swap) into shares of whole 8 rows. share, share_rows, ahead, epilogue: as
+    of `gemm`. For sm_90a."""
     a_dims, b_dims = operand_dims(transpose_a, transpose_b, loose)
     how = transpose_a, transpose_b, loose
     extras = extra_tensors(epilogue)
@@ -95,10 +96,11 @@ def gemm_together(
         parts=2,
         swap=False,
         share=1,
+        share_rows=1,
         ahead=False,
     ):
         tile = block_M, block_N, block_K, stages, threads
         tensors = [E for E in (E0, E1, E2, E3) if E is not None]
-        added_together(A, B, C, *tile, parts, swap, share, ahead, *how, epilogue, tensors)
+        added_together(A, B, C, *tile, parts, swap, share, share_rows, ahead, *how, epilogue, tensors)
 
     return gemm_together

@@ -2,7 +2,8 @@
 
 The rows are the columns of the tensor cores, which come by 8: all of them are in one tile (or two), and the weights are
 read once. A tile has 64 to 256 columns of C. Where there are fewer tiles than multiprocessors, K is split, and the
-parts are added up in a cluster; blocks with neighbouring columns may be a cluster that reads the rows once.
+parts are added up in a cluster; blocks with neighbouring columns may be a cluster that reads the rows once, and the two
+tiles of many rows one that reads the weights once.
 """
 
 from __future__ import annotations
@@ -22,21 +23,35 @@ TEAM = 128 * 192  # elements of a tile that one warpgroup's registers hold
 MOST_SUMS, TURNING = 80, 72  # of a thread that turns f32 results, and the registers it needs besides
 SPLITS, SHARES = (2, 3, 4, 6, 8), (1, 2, 4)
 LEAST_SHARE = 256  # of K
+HALVES = 112  # rows, of which more may be in two tiles
 DEEP = 160  # rows and columns of a tile whose steps are 128 of K
 LEAST_STAGES, MOST_STAGES = 3, 8
 STAGED = 27 * 1024  # bytes that results may take on their way
 
 
 def thin_plans(problem: Problem, machine: Machine, shared: int, every: bool = False) -> Iterator[Plan]:
-    """What may suit a problem, for wgmma and blocks of at most `shared` bytes. every: also what is rarely best,
-    clusters that share few rows and the other depth of a step."""
+    """What may suit a problem, for wgmma and blocks of at most `shared` bytes. every: also what is rarely best, or not
+    measured: clusters that share few rows, the other depth of a step, and two tiles of rows."""
+    yield from _in_tiles(problem, machine, shared, every, -(-problem.m // IN_ONE) or 1)
+    if every and HALVES < problem.m <= IN_ONE:
+        for plan in _in_tiles(problem, machine, shared, False, 2):
+            if plan.share == 1:
+                yield plan._replace(panel=max(plan.panel, 8) if not plan.together else 0)
+                if plan.blocks % 2 == 0 and plan.split * 2 <= MOST_CLUSTER:
+                    yield plan._replace(panel=max(plan.panel, 8) if not plan.together else 0, share_rows=2)
+
+
+def _in_tiles(problem: Problem, machine: Machine, shared: int, every: bool, count: int) -> Iterator[Plan]:
+    """Plans with so many tiles of rows."""
     m, n, k, processors = problem.m, problem.n, problem.k, machine.multiprocessors
-    each = m if m <= IN_ONE else -(-m // -(-m // IN_ONE))
+    each = -(-m // count)
     for wide, threads in WIDTHS:
         for share in SHARES:
             grain = 64 if problem.transpose_a else 8 * share  # boxes of 128 bytes where rows lie across
             high = -(-each // grain) * grain or grain
-            if high > IN_ONE or (wide == 256 and high > TWO_WARPGROUPS) or (share > 1 and high < (32 if every else 64)):
+            if high > IN_ONE or (wide == 256 and high > TWO_WARPGROUPS):
+                continue
+            if share > 1 and (high < (32 if every else 64) or 4 * share * wide > n):
                 continue
             tiles = -(-m // high) * -(-n // wide)
             depths = (64, 128) if high + wide <= 256 and k > 64 else (64,)

@@ -242,6 +242,33 @@ def test_a_split_constant_holds_for_every_base(tile: SharedLayout, data: st.Data
         assert whole == (tile.offset(base) ^ split.xor) + split.add
 
 
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(shared_layouts(), st.sampled_from([swizzled((64, 96), 16), swizzled((8, 64), 16)])), st.data())
+def test_a_split_constant_holds_for_bases_below_the_tile(tile: SharedLayout, data: st.DataObject) -> None:
+    """A thread's first element may lie below a tile that its second one is in."""
+    constant = [data.draw(st.integers(0, 2 * size)) for size in tile.shape]
+    masks = [data.draw(st.sampled_from([1, 2, 4, 8, 16, 64]).map(bits_of_multiple)) for _ in tile.shape]
+    below = [data.draw(st.booleans()) for _ in tile.shape]
+    split = tile.split_constant(constant, masks, below)
+    if split is None:
+        return
+    bases = [
+        [b for b in range(-c if low else 0, size - c) if not b & ~mask]
+        for size, c, mask, low in zip(tile.shape, constant, masks, below, strict=True)
+    ]
+    for base in itertools.islice(itertools.product(*bases), 300):
+        whole = tile.offset([b + c for b, c in zip(base, constant, strict=True)])
+        assert whole == (tile.offset(base) ^ split.xor) + split.add
+
+
+def test_a_base_below_the_tile_has_other_rows() -> None:
+    """64 columns on from a column that is not negative is no element of this tile; from one below it, another row."""
+    tile = swizzled((8, 64), 16)
+    rows, columns = 0b110, bits_of_multiple(64) | 0b111
+    assert tile.split_constant((0, 64), (rows, columns)) is not None
+    assert tile.split_constant((0, 64), (rows, columns), (False, True)) is None
+
+
 @given(st.integers(0, 255), st.integers(0, 255))
 def test_maybe_bits_of_sums(a: int, b: int) -> None:
     most = add_maybe_bits(a, b)

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import minitile as mt
+import minitile.language as T
 from minitile.ops import Plan, matmul, plan_for
 from minitile.ops import matmul as entry
+from minitile.ops.multiply import _kernel
 from minitile.ops.plan import HILBERT
 
 bf16, f16 = ml_dtypes.bfloat16, np.float16
@@ -163,6 +165,39 @@ def test_blocks_that_share_a(plan, monkeypatch):
         out = poisoned(m, n)
         matmul(a, b, out=out, plan=plan)
         assert error(out, a, b) < BOUND[bf16]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        SMALL._replace(share_rows=2, block_N=32),
+        SMALL._replace(block_M=24, swap=True, share_rows=2, panel=8, ahead=True),
+        SMALL._replace(block_M=16, swap=True, share_rows=2, blocks=4, panel=8),
+        SMALL._replace(block_M=16, swap=True, share_rows=2, blocks=4, panel=8, teams=2, threads=256),
+        SMALL._replace(block_M=16, swap=True, share=2, share_rows=2),
+        SMALL._replace(block_M=16, swap=True, share_rows=2, split=2, together=True),
+        pytest.param(
+            SMALL._replace(block_M=16, swap=True, share=2, share_rows=2, split=2, together=True), marks=pytest.mark.slow
+        ),
+        SMALL._replace(share_rows=2, split=2),
+    ],
+    ids=str,
+)
+def test_blocks_that_share_b(plan, monkeypatch):
+    """Three tiles of rows, so that the last block of a cluster has none; three of columns."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    a, b = operands(3 * plan.block_M - 5, 133, 104, "NT", seed=1)
+    out = poisoned(3 * plan.block_M - 5, 133)
+    matmul(a, b, out=out, plan=plan)
+    assert error(out, a, b) < BOUND[bf16]
+
+
+def test_a_cluster_reads_the_columns_of_b_once():
+    specs = [mt.spec(shape, T.bfloat16) for shape in ((256, 256), (128, 256), (256, 128))]
+    plan = Plan(128, 64, 64, 4, 256, share_rows=2)
+    text = _kernel(T.bfloat16, T.bfloat16, False, True, plan).compile(*specs, target="sm_90a").text
+    copies = [line for line in text.splitlines() if "cp.async.bulk.tensor" in line and "mbarrier" in line]
+    assert [("multicast" in line, "B_map" in line) for line in copies] == [(False, False), (True, True)]
 
 
 @pytest.mark.parametrize(

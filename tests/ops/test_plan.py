@@ -31,8 +31,8 @@ SHAPES = [(8192, 8192, 8192), (128, 8192, 8192), (1, 4096, 4096), (512, 512, 819
 
 @pytest.fixture(scope="module")
 def measured():
-    """Large GEMMs, which the numbers are not fitted to."""
-    return fit_matmul.read([LARGE])
+    """Large GEMMs, which the numbers are not fitted to. Not of few rows: here the matrix was in L2."""
+    return [e for e in fit_matmul.read([LARGE]) if not e.problem.few]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def plans():
 
 
 def test_what_was_measured_is_read(measured, plans):
-    assert len(measured) > 60
+    assert len(measured) >= 54
     assert {len({e.plan for e in measured if e.problem == p}) for p in {e.problem for e in measured}} == {3, 6}
     assert len({e.problem for e in plans}) > 270  # a third of 829
     assert {e.plan.together for e in plans} == {e.plan.swap for e in plans} == {True, False}
@@ -106,6 +106,8 @@ def test_plans_say_what_they_are():
         Plan(64, 80, 64, 8, 128, panel=HILBERT),
         Plan(16, 64, 128, 8, 128, split=3, swap=True, together=True),
         Plan(16, 64, 128, 8, 128, split=2, swap=True, together=True, share=2, ahead=True),
+        Plan(104, 64, 64, 8, 128, panel=8, swap=True, share=2, share_rows=2),
+        Plan(128, 64, 64, 8, 256, panel=8, share_rows=4),
     ):
         assert fit_matmul.plan_of(str(plan)) == plan
 

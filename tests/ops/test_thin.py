@@ -91,6 +91,25 @@ def test_right_for_any_number_of_rows(m, monkeypatch):
         assert error(out, a, b) < BOUND[bf16]
 
 
+@pytest.mark.parametrize(
+    ("wide", "split", "m"),
+    [(256, 4, 9), *(pytest.param(256, split, m, marks=pytest.mark.slow) for split, m in ((2, 9), (8, 9), (4, 96)))]
+    + [pytest.param(wide, split, 40, marks=pytest.mark.slow) for wide in (64, 128, 192) for split in (2, 4, 8)],
+)
+def test_parts_that_are_added_together_are_right_in_tiles_of_any_width(wide, split, m, monkeypatch):
+    """A warpgroup has two times 64 columns of a tile of 256, and a share of it may be one of these."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    plans = thin_plans(Problem(m, wide * 128 // split, 4096, False, True), H200, SHARED, every=True)
+    plan = next((plan for plan in plans if (plan.block_N, plan.split) == (wide, split)), None)
+    if plan is None:
+        pytest.skip("no share of whole 8 columns")
+    n, k = wide + 5, 64 * split + 8
+    a, b = operands(m, n, k, "NT", seed=wide)
+    out = poisoned(m, n)
+    matmul(a, b, out=out, plan=plan)
+    assert error(out, a, b) < BOUND[bf16]
+
+
 def test_what_is_chosen_for_layers_does_not_spill():
     """Of every form that serving has: all rows in few tiles, and many multiprocessors at work."""
     for m in (1, 16, 64, 200):

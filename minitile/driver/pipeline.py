@@ -28,6 +28,7 @@ from minitile.transforms.canonicalize.index_widths import index_widths
 from minitile.transforms.canonicalize.licm import licm
 from minitile.transforms.canonicalize.pack_scalars import pack_scalars
 from minitile.transforms.canonicalize.simplify import simplify
+from minitile.transforms.canonicalize.skip_rows import skip_rows
 from minitile.transforms.canonicalize.strength_reduction import strength_reduction
 from minitile.transforms.canonicalize.unroll import unroll
 from minitile.transforms.canonicalize.version_masks import version_masks
@@ -117,6 +118,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("hoist_loads", hoist_loads),
     ("combine_atomics", combine_atomics),
     ("version_masks", version_masks),
+    ("skip_rows", skip_rows),
     ("simplify", simplify),
     ("accumulator_init", accumulator_init),
     ("interleave_accesses", interleave_accesses),
@@ -196,6 +198,7 @@ OPTIONAL = frozenset(
         "pack_scalars",
         "strength_reduction",
         "version_masks",
+        "skip_rows",
         "skew",
     }
 )

@@ -52,10 +52,14 @@ def attention_forward(
     block_N=128,
     num_stages=2,
     threads=256,
+    held=False,
+    growth=0.0,
     persistent=0,
 ):
     """H heads of keys with G heads of queries each. A weight is exp2(factor · score), capped: of tanh(inner · score).
-    bounds: whether `left` and `right` count. So many heads are worked on `side_by_side`, whose keys the caches hold."""
+    bounds: whether `left` and `right` count. So many heads are worked on `side_by_side`, whose keys the caches hold.
+    held: the queries stay in registers. growth: by so much, in powers of 2, a maximum may be exceeded before it is
+    replaced, and what has been summed up is scaled anew; no weight is greater than 2 ** growth."""
     B, H, S, G, _ = Q.shape
     rows = block_M // packed  # queries of a tile
     parts, tiles = T.ceildiv(G, packed), T.ceildiv(S, rows)
@@ -90,6 +94,10 @@ def attention_forward(
             T.copy(Q[batch, head, first : first + rows, g, :], Q_shared)
         else:
             T.copy(Q[batch, head, first, g, 0], T.reshape(Q_shared, (rows, packed, D)))
+        queries_held = Q_shared
+        if held:
+            queries_held = T.alloc_fragment((block_M, D), Q.dtype)
+            T.copy(Q_shared, queries_held)
         T.clear(out)
         T.clear(sums)
         T.fill(largest, LOWEST)
@@ -102,7 +110,7 @@ def attention_forward(
         for k in T.Pipelined(begin, end, num_stages=num_stages):
             T.copy(K[batch, head, k * block_N, 0], K_shared)
             T.clear(scores)
-            T.gemm(Q_shared, K_shared, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+            T.gemm(queries_held, K_shared, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
             if capped:
                 for i, j in T.Parallel(block_M, block_N):  # tanh
                     scores[i, j] = 1 - 2 * T.rcp(T.exp2(scores[i, j] * inner) + 1)
@@ -116,6 +124,10 @@ def attention_forward(
                 scores[i, j] = T.if_then_else(seen, scores[i, j], -T.infinity(T.float32))
             T.copy(largest, before)
             T.reduce_max(scores, largest, dim=1, clear=False)
+            if growth:
+                for i in T.Parallel(block_M):
+                    grown = (largest[i] - before[i]) * factor > growth
+                    largest[i] = T.if_then_else(grown, largest[i], before[i])
             for i in T.Parallel(block_M):
                 shrink[i] = T.exp2((before[i] - largest[i]) * factor)
             for i, j in T.Parallel(block_M, block_N):
@@ -125,7 +137,8 @@ def attention_forward(
                 sums[i, j] = sums[i, j] * shrink[i] + added[i, j]
             T.copy(scores, weights)
             for i, j in T.Parallel(block_M, E):
-                out[i, j] *= shrink[i]
+                if shrink[i] != 1:  # of few rows, later on
+                    out[i, j] *= shrink[i]
             T.copy(V[batch, head, k * block_N, 0], V_shared)
             T.gemm(weights, V_shared, out, policy=T.GemmWarpPolicy.FullRow)
 

@@ -17,7 +17,7 @@ from minitile.backends.nvidia.emit.emitter import Emitter, fills_words
 from minitile.backends.nvidia.emit.ptx import per_word, register_type
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import TargetError
-from minitile.ir.ops import explicit, fences, thread
+from minitile.ir.ops import explicit, fences, thread, warp
 from minitile.ir.types import DType
 
 
@@ -123,6 +123,11 @@ def shuffle(w: Emitter, op: explicit.Shuffle) -> None:
     clamp = (32 - op.width) << 8 | (0 if op.kind == "up" else 31)
     rest = f"{w.element(op.lane)}, {clamp:#x}, {op.mask:#010x}"
     _exchange(w, op, op.value, lambda d, x: w.emit(f"shfl.sync.{op.kind}.b32 {d}, {x}, {rest};"))
+
+
+def some_in_warp(w: Emitter, op: warp.SomeInWarp) -> None:
+    (target,) = w.targets(op.result)
+    w.emit(f"vote.sync.any.pred {target}, {w.register(w.element(op.mask), 'pred')}, 0xffffffff;")
 
 
 def _exchange(w: Emitter, op: Op, source: Value, move: Callable[[str, str], None]) -> None:
@@ -337,6 +342,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     explicit.NumberedBarrier: named_barrier,
     explicit.WarpBarrier: warp_barrier,
     explicit.Shuffle: shuffle,
+    warp.SomeInWarp: some_in_warp,
     fences.ProxyFence: proxy_fence,
     fences.MemoryFence: memory_fence,
     fences.GridMeet: grid_meet,

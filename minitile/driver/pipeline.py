@@ -43,6 +43,7 @@ from minitile.transforms.pipeline.double_buffer import double_buffer
 from minitile.transforms.pipeline.hoist_copies import hoist_copies
 from minitile.transforms.pipeline.lower_manual_wgmma import lower_manual_wgmma
 from minitile.transforms.pipeline.pdl_prefetch import pdl_prefetch
+from minitile.transforms.pipeline.pin_waits import pin_waits
 from minitile.transforms.pipeline.prefetch_fragments import prefetch_fragments
 from minitile.transforms.pipeline.sink_wgmma_waits import sink_wgmma_waits
 from minitile.transforms.pipeline.skew import skew
@@ -119,6 +120,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("combine_atomics", combine_atomics),
     ("version_masks", version_masks),
     ("skip_rows", skip_rows),
+    ("pin_waits", pin_waits),
     ("simplify", simplify),
     ("accumulator_init", accumulator_init),
     ("interleave_accesses", interleave_accesses),
@@ -199,6 +201,7 @@ OPTIONAL = frozenset(
         "strength_reduction",
         "version_masks",
         "skip_rows",
+        "pin_waits",
         "skew",
     }
 )

@@ -28,6 +28,14 @@ LN_2 = 0.6931471805599453
 LOG2_E = 1.4426950408889634
 
 
+def there_and_back(number: T.Expr, blocks: int, tiles: T.Expr) -> T.Expr:
+    """Which of so many tiles a persistent block takes, whose `number` goes up by `blocks`: in every second turn the
+    last block takes the first tile. Where tiles grow and shrink from group to group, all blocks get as many keys."""
+    turn, block = number // blocks, number % blocks
+    there = T.min(tiles - turn * blocks, blocks)
+    return turn * blocks + T.if_then_else(turn % 2 == 0, block, there - 1 - block)
+
+
 @kernel
 def attention_forward(
     Q: T.Tensor(("B", "H", "S", "G", "D"), None),
@@ -63,12 +71,18 @@ def attention_forward(
     B, H, S, G, _ = Q.shape
     rows = block_M // packed  # queries of a tile
     parts, tiles = T.ceildiv(G, packed), T.ceildiv(S, rows)
-    grid = side_by_side, tiles, T.ceildiv(B * H * parts, side_by_side)
-    with T.Kernel(*grid, threads=threads, persistent=persistent) as (beside, tile, behind):
+    groups = T.ceildiv(B * H * parts, side_by_side)
+    grid = (side_by_side * tiles * groups,) if persistent else (side_by_side, tiles, groups)
+    with T.Kernel(*grid, threads=threads, persistent=persistent) as place:
         in_order()
+        if persistent:
+            place = there_and_back(place, persistent, side_by_side * tiles * groups)
+            place = place % side_by_side, place // side_by_side % tiles, place // side_by_side // tiles
+        beside, tile, behind = place
         which = behind * side_by_side + beside
         if bounds[1]:  # tiles of most keys first, so that the short ones fill the gaps at the end
-            tile = tiles - 1 - tile
+            turned = persistent and (groups - behind) % 2 == 0
+            tile = T.if_then_else(turned, tile, tiles - 1 - tile) if persistent else tiles - 1 - tile
         first = tile * rows
         of_k, g = which // parts, which % parts * packed
         batch, head = T.max(of_k // H, 0), of_k % H  # 0 as a bound that the compiler sees: O goes by TMA

@@ -17,7 +17,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import arith, control, fences, thread, tile, warp
 from minitile.ir.ops.views import Interleave, Recast
-from minitile.ir.types import BOOL, TileType
+from minitile.ir.types import BOOL, TileType, bool_
 from minitile.layout import Layout
 from minitile.lowering.context import Lowering, Rule, layout_of
 from minitile.lowering.cut_runs import any_of
@@ -71,6 +71,8 @@ def _while(low: Lowering, op: control.While) -> tuple[Value, ...]:
 
 def _if(low: Lowering, op: control.If) -> tuple[Value, ...]:
     condition = low.get(op.condition)
+    if isinstance(op.condition.op, warp.SomeInWarp) and any(inner.uniform for inner in op.then.walk()):
+        condition = low.b.constant(True, bool_)  # threads exchange elements, for which all have to come
     with low.decided_by(op.decides()):
         with low.facts.assuming(op.condition):
             then = low.block(op.then, Block())

@@ -19,8 +19,8 @@ class AttentionPlan:
     """Tiles of block_M rows by block_N keys, `stages` copies of keys and values at a time; threads: of those that
     compute. packed: so many heads of a group are rows of a tile, a power of two; 0: as many as leave the fewest tiles.
     held: the queries stay in registers. growth: a row's maximum is replaced once it is exceeded by so many powers of 2;
-    results differ by rounding alone, since no weight is more than 2 ** growth. persistent: as many blocks as the GPU has
-    multiprocessors, each for tile after tile."""
+    results differ by rounding alone, since no weight is more than 2 ** growth. persistent: as many blocks as the GPU
+    has multiprocessors, each for tile after tile."""
 
     block_M: int
     block_N: int

@@ -6,8 +6,8 @@
 
 `%some` has a dimension less than the tile, so that a thread has few elements of it. Attention's accumulators are so:
 their factors are 1 once a row's maximum grows no more. A factor that is not 1 in just those rows needs no select, since
-the product with 1 is what was there. Computed under the branch is what nothing else needs. AMD's loops stay: waits there
-are counts, of which each way of a branch has its own.
+the product with 1 is what was there. Computed under the branch is what nothing else needs. AMD's loops stay as they
+are: waits there are counts, of which each way of a branch has its own.
 """
 
 from __future__ import annotations
@@ -29,28 +29,36 @@ def skip_rows(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
     if context.target.has("counted_stores"):
         return
+    found = _found(kernel.body, in_loop=False)
+    if not found:
+        return
     uses: dict[Value, int] = {}
     for op in kernel.walk():
         for v in op.operands:
             uses[v] = uses.get(v, 0) + 1
-    if _block(kernel.body, uses, in_loop=False):
-        remove_dead(kernel.body, set())
+    for block, selects in found:
+        old, block.ops = block.ops, []
+        b = Builder(block)
+        for op in old:
+            b.loc = op.loc
+            if op in selects:
+                _guard(b, op, selects[op], uses)
+            else:
+                block.ops.append(op)
+    remove_dead(kernel.body, set())
 
 
-def _block(block: Block, uses: dict[Value, int], in_loop: bool) -> bool:
-    found = False
-    old, block.ops = block.ops, []
-    b = Builder(block)
-    for op in old:
-        for region in op.regions:
-            found |= _block(region, uses, in_loop or isinstance(op, control.Loop))
-        b.loc = op.loc
-        if in_loop and isinstance(op, arith.Select) and (mask := _rows(op)) is not None:
-            found = True
-            _guard(b, op, mask, uses)
-        else:
-            b.emit(op)
-    return found
+def _found(block: Block, in_loop: bool) -> list[tuple[Block, dict[Op, Value]]]:
+    """The blocks in loops that have such selects, which with their masks of rows."""
+    here: dict[Op, Value] = {}
+    found = [(block, here)]
+    for op in block.ops:
+        if op.region_fields:
+            for region in op.regions:
+                found += _found(region, in_loop or isinstance(op, control.Loop))
+        elif in_loop and isinstance(op, arith.Select) and (mask := _rows(op)) is not None:
+            here[op] = mask
+    return found if here else found[1:]
 
 
 def _rows(op: arith.Select) -> Value | None:
@@ -63,7 +71,8 @@ def _rows(op: arith.Select) -> Value | None:
     return wide.a if math.prod(op.result.shape) >= LEAST * math.prod(wide.a.shape) else None
 
 
-def _guard(b: Builder, op: arith.Select, mask: Value, uses: dict[Value, int]) -> None:
+def _guard(b: Builder, op: Op, mask: Value, uses: dict[Value, int]) -> None:
+    assert isinstance(op, arith.Select)
     some = b.emit(warp.SomeInWarp(mask)).result
     then, orelse = Block(), Block()
     with b.inside(then):

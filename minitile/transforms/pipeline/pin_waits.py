@@ -22,23 +22,36 @@ from minitile.transforms.manager import PassContext
 
 def pin_waits(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
+    if not context.target.has("wgmma"):
+        return
+    found = _found(kernel.body, in_loop=False)
+    if not found:
+        return
     readers: dict[Value, list[Op]] = {}
     for op in kernel.walk():
         for v in op.operands:
             readers.setdefault(v, []).append(op)
-    for op in list(kernel.walk()):
-        if isinstance(op, control.Loop):
-            for block in op.regions:
-                _block(block, readers)
-
-
-def _block(block: Block, readers: dict[Value, list[Op]]) -> None:
-    for branch in [op for op in block.ops if isinstance(op, control.If)]:
-        inside = {id(op) for region in branch.regions for op in region.walk()}
+    for block, branch in found:
+        inside = {op for region in branch.regions for op in region.walk()}
         for wait in [op for op in block.ops if isinstance(op, roles.Await)]:
-            users = readers.get(wait.result, [])
-            if users and all(id(user) in inside for user in users):
+            users = readers.get(wait.result)
+            if users and inside.issuperset(users):
                 _move(block, wait, branch)
+
+
+def _found(block: Block, in_loop: bool) -> list[tuple[Block, control.If]]:
+    """The branches of loops behind waits, with their blocks."""
+    found: list[tuple[Block, control.If]] = []
+    waits = False
+    for op in block.ops:
+        if op.region_fields:
+            for region in op.regions:
+                found += _found(region, in_loop or isinstance(op, control.Loop))
+        if isinstance(op, roles.Await):
+            waits = in_loop
+        elif waits and isinstance(op, control.If):
+            found.append((block, op))
+    return found
 
 
 def _move(block: Block, wait: roles.Await, branch: control.If) -> None:
@@ -62,8 +75,10 @@ def _move(block: Block, wait: roles.Await, branch: control.If) -> None:
         b = Builder(region)
         b.loc = wait.loc
         (again,) = b.emit(clone(wait, {})).results
-        for op in ops:
-            op.replace_operands(lambda v, new=again: new if v is wait.result else v)
-            for inner in (inner for r in op.regions for inner in r.walk()):
-                inner.replace_operands(lambda v, new=again: new if v is wait.result else v)
-            region.ops.append(op)
+        for op in (inner for outer in ops for inner in outer.walk()):
+            _replace(op, wait.result, again)
+        region.ops += ops
+
+
+def _replace(op: Op, old: Value, new: Value) -> None:
+    op.replace_operands(lambda v: new if v is old else v)

@@ -197,6 +197,20 @@ def test_elements_are_tested_under_a_branch_alone():
     assert "cp.async.bulk.tensor.5d.global.shared::cta" in text
 
 
+def test_a_wait_stands_behind_all_exponentials(monkeypatch):
+    """In both arms of the branch around what rescales the sums; the verifier knows both for a wait before the slot's
+    release."""
+    monkeypatch.setenv("MINITILE_VERIFY", "1")
+    lines = compiled(128, 128, causal=False).asm["ptx"].splitlines()
+    vote = next(n for n, line in enumerate(lines) if "vote.sync.any" in line)
+    start = max(n for n, line in enumerate(lines[:vote]) if "wgmma.wait_group.sync.aligned 1;" in line)
+    arms = [n for n in range(vote, len(lines)) if "wgmma.wait_group.sync.aligned 0;" in lines[n]][:2]
+    branch = next(n for n in range(vote, arms[0]) if re.search(r"@!?%\w+ bra", lines[n]))
+    assert sum("ex2.approx" in line for line in lines[start:branch]) >= 64
+    assert not any("ex2.approx" in line for line in lines[branch : arms[1]])
+    assert sum("mul" in line for line in lines[arms[0] : arms[1]]) >= 64
+
+
 CHOSEN = [(row.d, row.e, causal, more) for row in BY_WARPGROUPS for causal, more in ((0, 0), (1, 0), (1, 1))]
 QUICK = ((128, 128, 1, 1), (256, 256, 1, 0))
 

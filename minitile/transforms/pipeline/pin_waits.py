@@ -1,4 +1,4 @@
-"""The wait for a product that a branch alone reads stands in both of its arms.
+"""The wait for a product that a shortcut of some warps alone reads (skip_rows.py) stands in both arms of its branch.
 
     %o = await %product, %token              %y = if %any { %o = await %product, %token
     release %slot                    →                      %z = … %o …
@@ -8,14 +8,15 @@
                                              release %slot
 
 ptxas moves a wait up, past the arithmetic that was meant to run beside the product: for it only the accumulators depend
-on a wait. It moves none out of a branch, and no arithmetic that stands before the branch into it.
+on a wait. It moves none out of a branch, and no arithmetic that stands before the branch into it. Masks' branches stay: a product that
+they read is what the arithmetic begins with, and its operands' slot is released the sooner.
 """
 
 from __future__ import annotations
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, roles
+from minitile.ir.ops import control, roles, warp
 from minitile.ir.rewrite import clone
 from minitile.transforms.manager import PassContext
 
@@ -40,7 +41,7 @@ def pin_waits(kernel: Kernel, context: PassContext) -> None:
 
 
 def _found(block: Block, in_loop: bool) -> list[tuple[Block, control.If]]:
-    """The branches of loops behind waits, with their blocks."""
+    """The shortcuts of loops behind waits, with their blocks."""
     found: list[tuple[Block, control.If]] = []
     waits = False
     for op in block.ops:
@@ -49,7 +50,7 @@ def _found(block: Block, in_loop: bool) -> list[tuple[Block, control.If]]:
                 found += _found(region, in_loop or isinstance(op, control.Loop))
         if isinstance(op, roles.Await):
             waits = in_loop
-        elif waits and isinstance(op, control.If):
+        elif waits and isinstance(op, control.If) and isinstance(op.condition.op, warp.SomeInWarp):
             found.append((block, op))
     return found
 

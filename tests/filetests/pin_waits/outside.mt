@@ -10,7 +10,8 @@ tile kernel @once(%A: tensor<64x64xbf16>, %B: tensor<64x64xbf16>, %C: tensor<64x
     %z = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
     %g, %t = async_gemm %As[0, 0], %Bs[0, 0], %z : tile<64x64xf32>, token<wgmma>
     %b = await %g, %t : tile<64x64xf32>
-    %odd = cmp %n, 3 {predicate = "ne"} : bool
+    %low = cmp %z, 1.0 {predicate = "ne"} : tile<64x64xbool>
+    %odd = some_in_warp %low : bool
     %c = if %odd : tile<64x64xf32> then {
       yield %z
     } orelse {
@@ -19,6 +20,7 @@ tile kernel @once(%A: tensor<64x64xbf16>, %B: tensor<64x64xbf16>, %C: tensor<64x
     store %C[0, 0], %c {dims = (0, 1)}
   }
 }
+
 
 // ----
 tile kernel @once(%A: tensor<64x64xbf16>, %B: tensor<64x64xbf16>, %C: tensor<64x64xf32>, %n: i32) attrs {threads = 128} {
@@ -30,7 +32,8 @@ tile kernel @once(%A: tensor<64x64xbf16>, %B: tensor<64x64xbf16>, %C: tensor<64x
     %z = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
     %g, %t = async_gemm %As[0, 0], %Bs[0, 0], %z : tile<64x64xf32>, token<wgmma>
     %b = await %g, %t : tile<64x64xf32>
-    %odd = cmp %n, 3 {predicate = "ne"} : bool
+    %low = cmp %z, 1.0 {predicate = "ne"} : tile<64x64xbool>
+    %odd = some_in_warp %low : bool
     %c = if %odd : tile<64x64xf32> then {
       yield %z
     } orelse {

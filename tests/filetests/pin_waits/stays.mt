@@ -1,4 +1,5 @@
-// What others read as well, or what the branch's condition is computed from, is awaited where it was.
+// What others read as well, or what the branch's condition is computed from, is awaited where it was; so is
+// what a mask's branch reads.
 // pass: pin_waits
 // target: sm_90a
 tile kernel @read(%A: tensor<64x64xbf16>, %B: tensor<64x64xbf16>, %C: tensor<64x64xf32>, %n: i32) attrs {threads = 128} {
@@ -19,11 +20,21 @@ tile kernel @read(%A: tensor<64x64xbf16>, %B: tensor<64x64xbf16>, %C: tensor<64x
       } orelse {
         yield %b
       }
-      yield %c
+      %h, %u = async_gemm %As[0, 0], %Bs[0, 0], %c : tile<64x64xf32>, token<wgmma>
+      %v = await %h, %u : tile<64x64xf32>
+      %odd = cmp %i, 3 {predicate = "ne"} : bool
+      %e = if %odd : tile<64x64xf32> then {
+        %d_1 = add %v, %v : tile<64x64xf32>
+        yield %d_1
+      } orelse {
+        yield %v
+      }
+      yield %e
     }
     store %C[0, 0], %acc {dims = (0, 1)}
   }
 }
+
 
 // ----
 tile kernel @read(%A: tensor<64x64xbf16>, %B: tensor<64x64xbf16>, %C: tensor<64x64xf32>, %n: i32) attrs {threads = 128} {
@@ -44,7 +55,16 @@ tile kernel @read(%A: tensor<64x64xbf16>, %B: tensor<64x64xbf16>, %C: tensor<64x
       } orelse {
         yield %b
       }
-      yield %c
+      %h, %u = async_gemm %As[0, 0], %Bs[0, 0], %c : tile<64x64xf32>, token<wgmma>
+      %v = await %h, %u : tile<64x64xf32>
+      %odd = cmp %i, 3 {predicate = "ne"} : bool
+      %e = if %odd : tile<64x64xf32> then {
+        %d_1 = add %v, %v : tile<64x64xf32>
+        yield %d_1
+      } orelse {
+        yield %v
+      }
+      yield %e
     }
     store %C[0, 0], %acc {dims = (0, 1)}
   }

@@ -8,8 +8,8 @@
                                              release %slot
 
 ptxas moves a wait up, past the arithmetic that was meant to run beside the product: for it only the accumulators depend
-on a wait. It moves none out of a branch, and no arithmetic that stands before the branch into it. Masks' branches stay: a product that
-they read is what the arithmetic begins with, and its operands' slot is released the sooner.
+on a wait. It moves none out of a branch, and no arithmetic that stands before the branch into it. Masks' branches stay:
+a product that they read is what the arithmetic begins with, and its operands' slot is released the sooner.
 """
 
 from __future__ import annotations

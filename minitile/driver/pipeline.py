@@ -28,6 +28,7 @@ from minitile.transforms.canonicalize.index_widths import index_widths
 from minitile.transforms.canonicalize.licm import licm
 from minitile.transforms.canonicalize.pack_scalars import pack_scalars
 from minitile.transforms.canonicalize.simplify import simplify
+from minitile.transforms.canonicalize.skip_rows import skip_rows
 from minitile.transforms.canonicalize.strength_reduction import strength_reduction
 from minitile.transforms.canonicalize.unroll import unroll
 from minitile.transforms.canonicalize.version_masks import version_masks
@@ -42,6 +43,7 @@ from minitile.transforms.pipeline.double_buffer import double_buffer
 from minitile.transforms.pipeline.hoist_copies import hoist_copies
 from minitile.transforms.pipeline.lower_manual_wgmma import lower_manual_wgmma
 from minitile.transforms.pipeline.pdl_prefetch import pdl_prefetch
+from minitile.transforms.pipeline.pin_waits import pin_waits
 from minitile.transforms.pipeline.prefetch_fragments import prefetch_fragments
 from minitile.transforms.pipeline.sink_wgmma_waits import sink_wgmma_waits
 from minitile.transforms.pipeline.skew import skew
@@ -117,6 +119,8 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("hoist_loads", hoist_loads),
     ("combine_atomics", combine_atomics),
     ("version_masks", version_masks),
+    ("skip_rows", skip_rows),
+    ("pin_waits", pin_waits),
     ("simplify", simplify),
     ("accumulator_init", accumulator_init),
     ("interleave_accesses", interleave_accesses),
@@ -196,6 +200,8 @@ OPTIONAL = frozenset(
         "pack_scalars",
         "strength_reduction",
         "version_masks",
+        "skip_rows",
+        "pin_waits",
         "skew",
     }
 )

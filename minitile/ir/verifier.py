@@ -206,6 +206,8 @@ class _Verifier:
         """`cause` is the control flow around the block on which threads differ."""
         for op in block.ops:
             whole = op.uniform or any(isinstance(v.type, TileType) for v in (*op.operands, *op.results))
+            if _may_be_skipped(cause):
+                whole = not (op.pure or op.terminator or op.mnemonic == "await")
             if cause is not None and whole:
                 where = f" at {cause.loc}" if cause.loc is not None else ""
                 raise self.error(
@@ -217,6 +219,15 @@ class _Verifier:
             inside = op if apart else cause
             for inner in op.regions:
                 self.uniform(inner, inside)
+
+
+def _name(op: Op | None) -> str:
+    return "" if op is None else op.mnemonic
+
+
+def _may_be_skipped(cause: Op | None) -> bool:
+    """Whether the branch is a shortcut of some warps, around which others may come along (warp.SomeInWarp)."""
+    return cause is not None and cause.mnemonic == "if" and _name(cause.operands[0].op) == "some_in_warp"
 
 
 def _listed(op: Op) -> list[Value]:

@@ -15,11 +15,12 @@ from collections.abc import Callable
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
-from minitile.ir.ops import arith, control, fences, thread, tile
+from minitile.ir.ops import arith, control, fences, thread, tile, warp
 from minitile.ir.ops.views import Interleave, Recast
-from minitile.ir.types import BOOL, TileType
+from minitile.ir.types import BOOL, TileType, bool_
 from minitile.layout import Layout
 from minitile.lowering.context import Lowering, Rule, layout_of
+from minitile.lowering.cut_runs import any_of
 from minitile.lowering.exchange import EXCHANGE_RULES
 from minitile.lowering.inline import INLINE_RULES
 from minitile.lowering.memory_rules import MEMORY_RULES
@@ -70,6 +71,8 @@ def _while(low: Lowering, op: control.While) -> tuple[Value, ...]:
 
 def _if(low: Lowering, op: control.If) -> tuple[Value, ...]:
     condition = low.get(op.condition)
+    if isinstance(op.condition.op, warp.SomeInWarp) and any(inner.uniform for inner in op.then.walk()):
+        condition = low.b.constant(True, bool_)  # threads exchange elements, for which all have to come
     with low.decided_by(op.decides()):
         with low.facts.assuming(op.condition):
             then = low.block(op.then, Block())
@@ -198,6 +201,12 @@ def _assume(low: Lowering, op: arith.Assume) -> None:
     low.b.emit(arith.Assume(low.get(op.condition)))
 
 
+def _some_in_warp(low: Lowering, op: warp.SomeInWarp) -> Value:
+    mask = low.get(op.mask)
+    count = thread.count_of(mask.type)
+    return low.b.value(warp.SomeInWarp(any_of(low, [low.pick(mask, (n,)) for n in range(count)])))
+
+
 def _print(low: Lowering, op: tile.Print) -> None:
     """Scalars once per CTA, a tile once per element: its indices come before its value."""
     tiles = [v for v in op.values if isinstance(v.type, TileType)]
@@ -283,4 +292,5 @@ RULES: dict[type[Op], Rule] = {
     tile.Print: _print,
     tile.DeviceAssert: _device_assert,
     arith.Assume: _assume,
+    warp.SomeInWarp: _some_in_warp,
 }

@@ -28,6 +28,14 @@ LN_2 = 0.6931471805599453
 LOG2_E = 1.4426950408889634
 
 
+def there_and_back(number: T.Expr, blocks: int, tiles: T.Expr) -> T.Expr:
+    """Which of so many tiles a persistent block takes, whose `number` goes up by `blocks`: in every second turn the
+    last block takes the first tile. Where tiles grow and shrink from group to group, all blocks get as many keys."""
+    turn, block = number // blocks, number % blocks
+    there = T.min(tiles - turn * blocks, blocks)
+    return turn * blocks + T.if_then_else(turn % 2 == 0, block, there - 1 - block)
+
+
 @kernel
 def attention_forward(
     Q: T.Tensor(("B", "H", "S", "G", "D"), None),
@@ -52,19 +60,29 @@ def attention_forward(
     block_N=128,
     num_stages=2,
     threads=256,
+    held=False,
+    growth=0.0,
     persistent=0,
 ):
     """H heads of keys with G heads of queries each. A weight is exp2(factor · score), capped: of tanh(inner · score).
-    bounds: whether `left` and `right` count. So many heads are worked on `side_by_side`, whose keys the caches hold."""
+    bounds: whether `left` and `right` count. So many heads are worked on `side_by_side`, whose keys the caches hold.
+    held: the queries stay in registers. growth: by so much, in powers of 2, a maximum may be exceeded before it is
+    replaced, and what has been summed up is scaled anew; no weight is greater than 2 ** growth."""
     B, H, S, G, _ = Q.shape
     rows = block_M // packed  # queries of a tile
     parts, tiles = T.ceildiv(G, packed), T.ceildiv(S, rows)
-    grid = side_by_side, tiles, T.ceildiv(B * H * parts, side_by_side)
-    with T.Kernel(*grid, threads=threads, persistent=persistent) as (beside, tile, behind):
+    groups = T.ceildiv(B * H * parts, side_by_side)
+    grid = (side_by_side * tiles * groups,) if persistent else (side_by_side, tiles, groups)
+    with T.Kernel(*grid, threads=threads, persistent=persistent) as place:
         in_order()
+        if persistent:
+            place = there_and_back(place, persistent, side_by_side * tiles * groups)
+            place = place % side_by_side, place // side_by_side % tiles, place // side_by_side // tiles
+        beside, tile, behind = place
         which = behind * side_by_side + beside
         if bounds[1]:  # tiles of most keys first, so that the short ones fill the gaps at the end
-            tile = tiles - 1 - tile
+            turned = persistent and (groups - behind) % 2 == 0
+            tile = T.if_then_else(turned, tile, tiles - 1 - tile) if persistent else tiles - 1 - tile
         first = tile * rows
         of_k, g = which // parts, which % parts * packed
         batch, head = T.max(of_k // H, 0), of_k % H  # 0 as a bound that the compiler sees: O goes by TMA
@@ -90,6 +108,10 @@ def attention_forward(
             T.copy(Q[batch, head, first : first + rows, g, :], Q_shared)
         else:
             T.copy(Q[batch, head, first, g, 0], T.reshape(Q_shared, (rows, packed, D)))
+        queries_held = Q_shared
+        if held:
+            queries_held = T.alloc_fragment((block_M, D), Q.dtype)
+            T.copy(Q_shared, queries_held)
         T.clear(out)
         T.clear(sums)
         T.fill(largest, LOWEST)
@@ -102,7 +124,7 @@ def attention_forward(
         for k in T.Pipelined(begin, end, num_stages=num_stages):
             T.copy(K[batch, head, k * block_N, 0], K_shared)
             T.clear(scores)
-            T.gemm(Q_shared, K_shared, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+            T.gemm(queries_held, K_shared, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
             if capped:
                 for i, j in T.Parallel(block_M, block_N):  # tanh
                     scores[i, j] = 1 - 2 * T.rcp(T.exp2(scores[i, j] * inner) + 1)
@@ -116,6 +138,10 @@ def attention_forward(
                 scores[i, j] = T.if_then_else(seen, scores[i, j], -T.infinity(T.float32))
             T.copy(largest, before)
             T.reduce_max(scores, largest, dim=1, clear=False)
+            if growth:
+                for i in T.Parallel(block_M):
+                    grown = (largest[i] - before[i]) * factor > growth
+                    largest[i] = T.if_then_else(grown, largest[i], before[i])
             for i in T.Parallel(block_M):
                 shrink[i] = T.exp2((before[i] - largest[i]) * factor)
             for i, j in T.Parallel(block_M, block_N):
@@ -125,7 +151,8 @@ def attention_forward(
                 sums[i, j] = sums[i, j] * shrink[i] + added[i, j]
             T.copy(scores, weights)
             for i, j in T.Parallel(block_M, E):
-                out[i, j] *= shrink[i]
+                if shrink[i] != 1:  # of few rows, later on
+                    out[i, j] *= shrink[i]
             T.copy(V[batch, head, k * block_N, 0], V_shared)
             T.gemm(weights, V_shared, out, policy=T.GemmWarpPolicy.FullRow)
 

@@ -131,13 +131,15 @@ def _first_call(
         pack = chosen.packed or packed(group, heads.queries, chosen.block_M)
         if pack < 1 or chosen.block_M % pack:
             raise refused(f"the plan packs {pack} heads in {chosen.block_M} rows", "a divisor of the rows")
-        together = side_by_side(batch * heads.of_k * -(-group // pack), heads.keys, heads.d, heads.e)
+        blocks = multiprocessors(heads.q) if chosen.persistent else 0
+        tiles = -(-heads.queries * pack // chosen.block_M)
+        together = side_by_side(batch * heads.of_k * -(-group // pack), heads.keys, heads.d, heads.e, tiles, blocks)
         sums = None if lse is None else reshaped(lse, (batch, heads.of_k, group, heads.queries)).swapaxes(2, 3)
         arrays = (heads.grouped(q), heads.turned(k), heads.turned(v), heads.grouped(o), sums, weights, *lengths)
         constants = {
             "D": heads.d, "E": heads.e, "bounds": (left < FAR, right < FAR), "capped": softcap is not None,
             "packed": pack, "block_M": chosen.block_M, "block_N": chosen.block_N, "num_stages": chosen.stages,
-            "threads": chosen.threads, "persistent": multiprocessors(heads.q) if chosen.persistent else 0,
+            "threads": chosen.threads, "held": chosen.held, "growth": chosen.growth, "persistent": blocks,
         }  # fmt: skip
         args = (*arrays, factor, inner, left, right, together)
         attention_forward(*args, **constants)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -10,19 +11,24 @@ from minitile.hardware import Target
 KEPT = 24 << 20  # bytes of keys and values that the caches are to hold for the blocks that run at the same time
 RESERVED = 1024  # bytes of shared memory for barriers and sums
 LEAST_ROWS = 64
+EVEN = 1.9  # tiles for a block, of the heads that are worked on at a time
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionPlan:
     """Tiles of block_M rows by block_N keys, `stages` copies of keys and values at a time; threads: of those that
     compute. packed: so many heads of a group are rows of a tile, a power of two; 0: as many as leave the fewest tiles.
-    persistent: as many blocks as the GPU has multiprocessors, each for tile after tile."""
+    held: the queries stay in registers. growth: a row's maximum is replaced once it is exceeded by so many powers of 2;
+    results differ by rounding alone, since no weight is more than 2 ** growth. persistent: as many blocks as the GPU
+    has multiprocessors, each for tile after tile."""
 
     block_M: int
     block_N: int
     stages: int = 2
     threads: int = 256
     packed: int = 0
+    held: bool = False
+    growth: float = 0.0
     persistent: bool = False
 
     def shared(self, d: int, e: int) -> int:
@@ -30,7 +36,8 @@ class AttentionPlan:
         return 2 * (self.block_M * d + self.stages * self.block_N * (d + e))
 
     def __str__(self) -> str:
-        more = f", {self.packed} heads packed" * (self.packed > 1) + ", persistent" * self.persistent
+        more = f", {self.packed} heads packed" * (self.packed > 1) + ", held" * self.held
+        more += f", growth {self.growth:g}" * (self.growth > 0) + ", persistent" * self.persistent
         return f"{self.block_M}x{self.block_N}, {self.stages} stages, {self.threads} threads{more}"
 
 
@@ -99,7 +106,11 @@ def packed(group: int, queries: int, block_M: int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def side_by_side(heads: int, keys: int, d: int, e: int) -> int:
-    """How many of so many heads are worked on at a time: a divisor, for whose keys and values the caches have room."""
-    most = max(1, KEPT // max(1, 2 * keys * (d + e)))
-    return max(n for n in range(1, min(heads, most) + 1) if heads % n == 0)
+def side_by_side(heads: int, keys: int, d: int, e: int, tiles: int = 1, blocks: int = 0) -> int:
+    """How many of so many heads are worked on at a time: a divisor, for whose keys and values the caches have room.
+    blocks: persistent ones, which get about two of the tiles each before the next heads: tiles grow in every second
+    group of heads and shrink in the others, and over fewer the blocks would not come out even."""
+    divisors = [n for n in range(1, heads + 1) if heads % n == 0]
+    kept = max(1, KEPT // max(1, 2 * keys * (d + e)))
+    least = min(heads, math.ceil(EVEN * blocks / tiles))
+    return max(max(n for n in divisors if n <= kept), min(n for n in divisors if n >= least))

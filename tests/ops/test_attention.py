@@ -104,6 +104,8 @@ PLANS = [
     *((row.d, row.e, plan) for row in BY_WARPGROUPS for plan in row.plans),
     (128, 128, AttentionPlan(128, 128, persistent=True)),
     (64, 64, AttentionPlan(64, 64, threads=128, packed=4, persistent=True)),
+    (128, 128, AttentionPlan(128, 128, held=True, growth=8.0, persistent=True)),
+    (64, 64, AttentionPlan(192, 96, threads=384, held=True, persistent=True)),
 ]
 
 
@@ -118,7 +120,17 @@ def test_plans(d, e, plan, causal, monkeypatch):
 def test_persistent_blocks_take_tile_after_tile(monkeypatch):
     on(monkeypatch, "sm_90a")
     monkeypatch.setattr("minitile.ops.attention_op.multiprocessors", lambda x: 2)
+    monkeypatch.setattr("minitile.ops.attention_op.side_by_side", lambda *numbers: 1)
     check(1, 150, 150, 3, 1, 64, causal=True, plan=AttentionPlan(64, 64, threads=128, packed=1, persistent=True))
+
+
+@pytest.mark.parametrize("growth", [0.0, 8.0])
+@pytest.mark.parametrize("causal", [False, True])
+def test_stale_maxima(causal, growth, target):
+    """Maxima that grow by little and by much, from block to block, of queries that stay in registers. Groups of heads
+    whose tiles grow and shrink in turn are spread over persistent blocks, the last turn's being few."""
+    plan = AttentionPlan(64, 32, 2, 128, packed=1, held=True, growth=growth, persistent=target == "sm_90a")
+    check(1, 150, 250, 3, 3, 64, causal=causal, scale=2.0, plan=plan)
 
 
 def test_out(monkeypatch):
@@ -183,6 +195,20 @@ def test_elements_are_tested_under_a_branch_alone():
     assert sum("ex2.approx" in line for line in lines[scores:out]) >= 64
     assert len(set(re.findall(r"cp\.async\.bulk\.tensor\.\dd\.shared::cluster\.global[^\n]*\[%(\w)_map", text))) == 3
     assert "cp.async.bulk.tensor.5d.global.shared::cta" in text
+
+
+def test_a_wait_stands_behind_all_exponentials(monkeypatch):
+    """In both arms of the branch around what rescales the sums; the verifier knows both for a wait before the slot's
+    release."""
+    monkeypatch.setenv("MINITILE_VERIFY", "1")
+    lines = compiled(128, 128, causal=False).asm["ptx"].splitlines()
+    vote = next(n for n, line in enumerate(lines) if "vote.sync.any" in line)
+    start = max(n for n, line in enumerate(lines[:vote]) if "wgmma.wait_group.sync.aligned 1;" in line)
+    arms = [n for n in range(vote, len(lines)) if "wgmma.wait_group.sync.aligned 0;" in lines[n]][:2]
+    branch = next(n for n in range(vote, arms[0]) if re.search(r"@!?%\w+ bra", lines[n]))
+    assert sum("ex2.approx" in line for line in lines[start:branch]) >= 64
+    assert not any("ex2.approx" in line for line in lines[branch : arms[1]])
+    assert sum("mul" in line for line in lines[arms[0] : arms[1]]) >= 64
 
 
 CHOSEN = [(row.d, row.e, causal, more) for row in BY_WARPGROUPS for causal, more in ((0, 0), (1, 0), (1, 1))]

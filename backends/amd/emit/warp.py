@@ -20,7 +20,7 @@ from minitile.backends.amd.emit.emitter import Emitter
 from minitile.backends.amd.emit.llvm import scalar_type, type_of, vector
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import InternalError, TargetError
-from minitile.ir.ops import explicit, fences, thread
+from minitile.ir.ops import explicit, fences, thread, warp
 from minitile.layout import MFMA_ATOMS
 
 
@@ -229,6 +229,11 @@ def special(w: Emitter, op: thread.Special) -> None:
     w.define(op.result, [w.call(f"llvm.amdgcn.{kind}.id.{axis}", "i32", [], op.result.name or op.register)])
 
 
+def some_in_warp(w: Emitter, op: warp.SomeInWarp) -> None:
+    """Each thread's own: lanes that do not branch are masked, and a branch that none takes is jumped over."""
+    w.define(op.result, [w.element(op.mask)])
+
+
 def pick(w: Emitter, op: thread.Pick) -> None:
     """Whole parts stay whole."""
     count = thread.count_of(op.a.type)
@@ -294,6 +299,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     thread.Trap: trap,
     thread.Special: special,
     thread.Pick: pick,
+    warp.SomeInWarp: some_in_warp,
     thread.Concat: concat,
     thread.Funnel: funnel,
     thread.Offsets: offsets,

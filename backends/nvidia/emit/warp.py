@@ -17,7 +17,7 @@ from minitile.backends.nvidia.emit.emitter import Emitter, fills_words
 from minitile.backends.nvidia.emit.ptx import per_word, register_type
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import TargetError
-from minitile.ir.ops import explicit, fences, thread
+from minitile.ir.ops import explicit, fences, thread, warp
 from minitile.ir.types import DType
 
 
@@ -135,6 +135,11 @@ def warp_reduce(w: Emitter, op: thread.WarpReduce) -> None:
 
 
 _REDUX = {"sum": "add", **{kind: kind for kind in ("max", "min", "and", "or", "xor")}}
+
+
+def some_in_warp(w: Emitter, op: warp.SomeInWarp) -> None:
+    (target,) = w.targets(op.result)
+    w.emit(f"vote.sync.any.pred {target}, {w.register(w.element(op.mask), 'pred')}, 0xffffffff;")
 
 
 def _exchange(w: Emitter, op: Op, source: Value, move: Callable[[str, str], None]) -> None:
@@ -350,6 +355,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     explicit.NumberedBarrier: named_barrier,
     explicit.WarpBarrier: warp_barrier,
     explicit.Shuffle: shuffle,
+    warp.SomeInWarp: some_in_warp,
     fences.ProxyFence: proxy_fence,
     fences.MemoryFence: memory_fence,
     fences.GridMeet: grid_meet,

@@ -1,6 +1,6 @@
-"""All operations. `arith`, `control`, `fences` and `inline` are legal in both stages, `tile`, `scan`, `random`, `runs`,
-`views`, `roles` and `explicit` in the tile stage, `thread`, `hopper` (what sm_90a has on top), `blackwell` (sm_100a)
-and `cdna` (AMD) in the thread stage; those of `cluster` are of either."""
+"""All operations. `arith`, `control`, `fences`, `inline` and `warp` are legal in both stages, `tile`, `scan`, `random`,
+`runs`, `views`, `roles` and `explicit` in the tile stage, `thread`, `hopper` (what sm_90a has on top), `blackwell`
+(sm_100a) and `cdna` (AMD) in the thread stage; those of `cluster` are of either."""
 
 from minitile.ir.ops import (
     arith,
@@ -19,6 +19,7 @@ from minitile.ir.ops import (
     thread,
     tile,
     views,
+    warp,
 )
 
 __all__ = [
@@ -38,4 +39,5 @@ __all__ = [
     "thread",
     "tile",
     "views",
+    "warp",
 ]

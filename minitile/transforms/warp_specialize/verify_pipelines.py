@@ -125,6 +125,14 @@ def _name(pipeline: Value) -> str:
     return f"the ring of {', '.join(v.name or '?' for v in payload)}"
 
 
+def _in_all(op: control.Structured) -> list[roles.Await]:
+    """The waits that every way of a branch makes."""
+    waits = [[o for o in region.ops if isinstance(o, roles.Await)] for region in op.regions]
+    if op.repeats:
+        return []
+    return [wait for wait in waits[0] if all(any(o.token is wait.token for o in others) for others in waits[1:])]
+
+
 class _Role:
     """A role as a process: its generators yield what they wait for."""
 
@@ -222,6 +230,8 @@ class _Role:
                 for o in inner
             ):
                 raise
+            for wait in _in_all(op):
+                self.plain(wait)
             self.known.update(dict.fromkeys(op.results))
 
     def refill(self, op: roles.Refill) -> Iterator[str]:

@@ -1,0 +1,123 @@
+"""Every plan of attention's tables and its variants, beside cuDNN: what attention_plans.py is fitted to.
+
+    PYTHONPATH=. python benchmarks/attention_plans.py --cases 4x16x4096x128 1x16x16384x128 --out build/attention_plans
+
+A case is B x H x S x D, as in attention.py, where results are checked too. Variants of a plan: queries in registers,
+maxima that may be exceeded, persistent blocks, and waits where ptxas puts them (`unpinned`). `--out NAME` writes
+NAME.json: TFLOP/s by case and plan. Spilling plans are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import attention
+import contest
+import timing
+from attention_peers import Attention, Operands, torch_backend
+
+DEVICE = "cuda"
+GROWTH = 8.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", nargs="+", type=attention.parse_shape, default=list(attention.SHAPES))
+    parser.add_argument("--masks", nargs="+", choices=("full", "causal"), default=["full", "causal"])
+    parser.add_argument("--kinds", nargs="+", choices=("held", "growth", "persistent", "unpinned"), default=["held"])
+    parser.add_argument("--plans", nargs="*", default=[], help="MxN alone")
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--out", default="")
+    options = parser.parse_args()
+    found: dict[str, Any] = {"machine": timing.machine()}
+    for shape, mask in itertools.product(options.cases, options.masks):
+        problem = Attention(*shape, mask == "causal")
+        found[str(problem)] = measure(problem, options)
+        if options.out:
+            Path(options.out + ".json").write_text(json.dumps(found, indent=1), encoding="utf-8")
+
+
+def variants(problem: Attention, kinds: list[str], tiles: list[str]) -> Iterator[tuple[Any, bool]]:
+    """Plans, and whether waits are pinned."""
+    from minitile.ops.attention_plans import candidates
+    from minitile.target import parse_target
+
+    def ways(kind: str) -> tuple[bool, ...]:
+        return (False, True) if kind in kinds else (False,)
+
+    plans = candidates(problem.d, problem.d, problem.s, parse_target("auto"))
+    plain = dict.fromkeys(replace(p, held=False, growth=0.0, persistent=False) for p in plans)
+    for plan in plain:
+        if tiles and f"{plan.block_M}x{plan.block_N}" not in tiles:
+            continue
+        for held, stale, stays, free in itertools.product(*map(ways, ("held", "growth", "persistent", "unpinned"))):
+            yield replace(plan, held=held, growth=GROWTH * stale, persistent=stays), not free
+
+
+@contextmanager
+def waits(pinned: bool) -> Iterator[None]:
+    """With the kernel in which waits stand where ptxas likes, if not `pinned`."""
+    from minitile.ops import attention_op
+
+    ours = attention_op.attention_forward
+    if not pinned:
+        attention_op.attention_forward = unpinned()
+    try:
+        yield
+    finally:
+        attention_op.attention_forward = ours
+
+
+def unpinned(made: dict[str, Any] = {}) -> Any:  # noqa: B006 - one for all calls
+    from minitile.driver.jit import kernel
+    from minitile.ops.attention_kernel import attention_forward
+
+    if not made:
+        made["kernel"] = kernel(passes={"pin_waits": False})(attention_forward.function)
+    return made["kernel"]
+
+
+def measure(problem: Attention, options: argparse.Namespace) -> dict[str, float]:
+    """TFLOP/s by plan, best first."""
+    import torch
+
+    import minitile as mt
+
+    shape = problem.b, problem.h, problem.s, problem.d
+    q, k, v = (torch.randn(*shape, device=DEVICE, dtype=torch.bfloat16) for _ in range(3))
+    operands = Operands(q, k, v, torch.empty_like(q))
+    verify = attention.verifier(problem, operands)
+    batches = {"cudnn": contest.record(torch_backend("CUDNN_ATTENTION", problem, operands), 2)[0]}
+    for plan, pinned in variants(problem, options.kinds, options.plans):
+        name = f"{plan}{'' if pinned else ', unpinned'}"
+
+        def launch(plan: Any = plan, pinned: bool = pinned) -> Any:
+            with waits(pinned):
+                return mt.ops.attention(
+                    q, k, v, causal=problem.causal, layout="bhsd", out=operands.o, plan=plan
+                )  # fmt: skip
+
+        try:
+            operands.o.fill_(float("nan"))
+            verify(launch())
+            batches[name] = contest.record(launch, 2)[0]
+        except Exception as error:
+            print(f"{problem}: {name}: {contest.short(error)}", flush=True)
+    times = timing.time_interleaved(batches, options.rounds, 1)
+    speeds = {name: 2 * problem.flops / statistics.median(t) * 1e-9 for name, t in times.items()}
+    base = times["cudnn"]
+    for name in sorted(speeds, key=lambda name: -speeds[name]):
+        print(f"{problem}: {speeds[name]:6.0f} {timing.ratio(times[name], base):.3f}  {name}", flush=True)
+    return speeds
+
+
+if __name__ == "__main__":
+    main()

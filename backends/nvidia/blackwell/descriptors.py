@@ -107,13 +107,13 @@ def shared(start: int, leading: int, stride: int, swizzle: int) -> int:
 
 
 def k_major(start: int, swizzle: int) -> int:
-    """Of a matrix whose rows are `swizzle` bytes of K each, one behind the other. The leading offset is not used; it
-    has the value 1 that CUTLASS gives it."""
+    """Of a matrix in contiguous rows of `swizzle` bytes of K. The leading offset is not used; it has the value 1 that
+    CUTLASS gives it."""
     return shared(start, 16, 8 * swizzle, swizzle)
 
 
 def mn_major(start: int, swizzle: int, panel: int) -> int:
-    """Of a matrix in panels of `swizzle` bytes of M or N, `panel` bytes from one to the next, in which the rows of K
-    lie one behind the other. Without a swizzle panels are 16 bytes wide, and the two offsets change places."""
+    """Of a matrix in panels of `swizzle` bytes of M or N, `panel` bytes from one to the next; the rows of K in a panel
+    are contiguous. Without a swizzle panels are 16 bytes wide, and each offset stands in the other one's field."""
     leading, stride = panel, 8 * (swizzle or 16)
     return shared(start, leading, stride, swizzle) if swizzle else shared(start, stride, leading, 0)

@@ -28,7 +28,7 @@ from ..ptx.syntax import Instruction, Register
 _SYNC = re.compile(
     r"(?:bar|barrier)\.(?!red)|membar\b|fence\b"
     r"|cp\.async\.(?:bulk\.)?(?:commit_group|wait_group|wait_all)|cp\.async\.mbarrier"
-    r"|wgmma\.(?:fence|commit_group|wait_group)"
+    r"|wgmma\.(?:fence|commit_group|wait_group)|tcgen05\.(?:fence|commit|wait|dealloc)"
     r"|mbarrier\.(?:init|arrive|arrive_drop|expect_tx|complete_tx|try_wait|test_wait)"
 )
 _WAIT = re.compile(r"mbarrier\.(?:try_wait|test_wait)")

@@ -150,3 +150,15 @@ def product_registers(code: list[Step], touched: Touched) -> Watch:
         if reads or writes:
             watch[index] = reads, writes
     return watch
+
+
+def load_registers(code: list[Step], touched: Touched) -> Watch:
+    """Per instruction: the registers that any tcgen05.ld writes and this one reads, and those that it writes."""
+    loads = [index for index, step in enumerate(code) if step.ins.opcode.startswith("tcgen05.ld")]
+    used = {each.slot for index in loads for each in touched[index][1]}
+    watch: Watch = {}
+    for index in range(len(code) if used else 0):
+        reads, writes = ([each.slot for each in registers if each.slot in used] for registers in touched[index])
+        if reads or writes:
+            watch[index] = reads, writes
+    return watch

@@ -236,6 +236,17 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     "wgmma.mma_async": ((rf"{_SYNC}\.m64n\d{{1,3}}k\d{{1,3}}(?:\.\w+){{3}}(?:\.satfinite)?", "v r r r i? i? i? i?"),),
     **dict.fromkeys(("wgmma.fence", "wgmma.commit_group"), ((_SYNC, ""),)),
     "wgmma.wait_group": ((_SYNC, "i"),),
+    "tcgen05.alloc": ((rf"\.cta_group::1{_SYNC}(?:\.shared::cta)?\.b32", "a r"),),
+    "tcgen05.dealloc": ((rf"\.cta_group::1{_SYNC}\.b32", "r r"),),
+    "tcgen05.relinquish_alloc_permit": ((rf"\.cta_group::1{_SYNC}", ""),),
+    "tcgen05.ld": ((rf"{_SYNC}\.32x32b\.x\d{{1,3}}\.b32", "d a"),),
+    "tcgen05.st": ((rf"{_SYNC}\.32x32b\.x\d{{1,3}}\.b32", "a r"),),
+    **dict.fromkeys(("tcgen05.wait::ld", "tcgen05.wait::st"), ((_SYNC, ""),)),
+    **dict.fromkeys(("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync"), (("", ""),)),
+    "tcgen05.mma": tuple(
+        (r"\.cta_group::1\.kind::(?:f16|tf32|f8f6f4|i8)", operands) for operands in ("a r r r r", "a a r r r")
+    ),
+    "tcgen05.commit": ((r"\.cta_group::1\.mbarrier::arrive::one(?:\.shared::cluster)?\.b64", "a"),),
     # Conversions and control
     "cvt": (
         (rf"{_MODE}\.(?:f16x2|bf16x2|e4m3x2|e5m2x2)\.f32", "d r r"),

@@ -39,6 +39,7 @@ from .machine import Launch, Machine
 from .program import GLOBAL_BASE, Program, load_program
 from .race.model import RaceModel
 from .scheduler import Scheduler
+from .tcgen05 import instructions as tcgen05_instructions
 from .tensor_map import TensorMap
 
 INSTRUCTION_MODULES = (
@@ -56,6 +57,7 @@ INSTRUCTION_MODULES = (
     load_store,
     mbarrier,
     proxy_fences,
+    tcgen05_instructions,
     tensor_core,
     tensor_map_instructions,
     wgmma_instructions,

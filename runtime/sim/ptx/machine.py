@@ -24,6 +24,8 @@ from .instructions.proxy_fences import RegisterBudget
 from .instructions.wgmma import WarpGroups
 from .program import Program
 from .race.model import RaceModel
+from .tcgen05.memory import TensorMemory
+from .tcgen05.products import Products
 from .tensor_map import Descriptor
 from .wait_queue import WaitQueue
 
@@ -102,6 +104,8 @@ class Machine:
         self.mbarriers = MBarriers(self)
         self.bulk = BulkCopies(self)
         self.wgmma = WarpGroups(self)
+        self.tensor = TensorMemory(self)
+        self.products = Products(self)
         self.clusters = Clusters(self)
         self.budget = RegisterBudget(self)
         self.polls: dict[object, int] = {}  # what a thread has asked an mbarrier in vain, and when
@@ -175,6 +179,8 @@ class Machine:
         """All threads have exited: what is in flight lands, and what is left is checked."""
         self.bulk.end()
         self.wgmma.end()
+        self.products.end()
+        self.tensor.end()
         self.budget.end()
 
     # -- who is who, in messages ---------------------------------------------------------------------------------------

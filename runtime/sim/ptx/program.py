@@ -15,7 +15,7 @@ from itertools import accumulate
 from ..core import errors
 from ..core.errors import SimulationError
 from ..core.scalars import SIZES
-from .flow import Watch, product_registers, reads_and_writes, spin_loops, straight_ends, unwritten
+from .flow import Watch, load_registers, product_registers, reads_and_writes, spin_loops, straight_ends, unwritten
 from .forms import MAX_DEPTH, MAX_GLOBAL, MAX_LOCAL, MAX_PARAMS, QUIET
 from .forms import check as check_form
 from .parser import parse_module
@@ -77,6 +77,7 @@ class Program:
     watch: Watch = field(default_factory=dict)  # where these are read and written
     loud: list[int] = field(default_factory=list)  # how many instructions before each one do more than set registers
     products: Watch = field(default_factory=dict)  # where registers that wgmma uses are read and written
+    loads: Watch = field(default_factory=dict)  # where registers that tcgen05.ld writes are
 
     @property
     def register_bytes(self) -> int:
@@ -167,6 +168,7 @@ def load_program(text: str, entry: str) -> Program:
     touched = [reads_and_writes(step.ins, step.entry) for step in program.code]
     program.fragile, program.watch = unwritten(program.code, touched, linker)
     program.products = product_registers(program.code, touched)
+    program.loads = load_registers(program.code, touched)
     return program
 
 

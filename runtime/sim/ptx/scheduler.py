@@ -80,7 +80,7 @@ class Scheduler:
             self.add(self.program.start, select(threads))
         while True:
             if self.random:
-                for pending in (machine.copies, machine.bulk, machine.wgmma):
+                for pending in (machine.copies, machine.bulk, machine.wgmma, machine.products):
                     pending.drift()
             self.collect()
             group = self.pick()
@@ -254,6 +254,7 @@ class Scheduler:
     def straight(self, start: int, end: int, sel: Sel, whole: bool) -> None:
         """Execute instructions that never change where a thread continues."""
         machine, watch, products = self.machine, self.program.watch, self.program.products
+        loads = self.program.loads
         self.executed[start, end] = self.executed.get((start, end), 0) + _warps(sel)
         if self.program.loud[end] > self.program.loud[start]:
             self.endless.loud()
@@ -271,6 +272,8 @@ class Scheduler:
                     _watch(machine, active, index)
                 if index in products:
                     machine.wgmma.check_registers(active, index, *products[index])
+                if index in loads:
+                    machine.tensor.check_registers(active, index, *loads[index])
                 step.run(machine, active)
         except (Fault, SimulationError):
             raise
@@ -316,6 +319,8 @@ class Scheduler:
             _watch(self.machine, active, pc)
         if pc in self.program.products:
             self.machine.wgmma.check_registers(active, pc, *self.program.products[pc])
+        if pc in self.program.loads:
+            self.machine.tensor.check_registers(active, pc, *self.program.loads[pc])
         if step.kind is Kind.WARP or step.members is not None:
             together = self.converge(step, pc, active)
             if together is None:

@@ -50,7 +50,7 @@ def body(text: str) -> str:
     ("line", "message"),
     [
         ("frobnicate.u32 r0, r1;", "unsupported instruction frobnicate.u32"),
-        ("tcgen05.wait::ld.sync.aligned;", "unsupported instruction"),
+        ("tcgen05.shift.cta_group::1.down [r0];", "unsupported instruction"),
         ("add.u32 r0, r9, 1;", "r9"),
         ("add.u32 r0, %zz, 1;", "%zz is not declared"),
         ("add.u32 r0, r1;", "takes 3 operands"),

@@ -31,6 +31,7 @@ _CURES = {
     "mbarrier": "a wait for the mbarrier's phase (mbarrier.try_wait)",
     "st.async": "a wait for the mbarrier's phase in the cluster's scope (mbarrier.try_wait.parity.acquire.cluster)",
     "bulk": "cp.async.bulk.wait_group.read by the thread that issued the copy, and for the others then {barrier}",
+    "tcgen05": "tcgen05.commit by the thread that issued the product, and a wait for the mbarrier's phase",
     "wgmma": "wgmma.wait_group, and for other threads then an arrival or {barrier}",
 }
 

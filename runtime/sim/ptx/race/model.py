@@ -45,6 +45,8 @@ def _access_size(ins: Instruction) -> tuple[str | None, int] | None:
     name = ins.name
     if name in ("ldmatrix", "stmatrix"):
         return "shared", 2 if "trans" in ins.mods else 4
+    if name == "tcgen05":
+        return ("shared", 4) if ins.mods[0] == "alloc" else None
     if name == "cp" and ins.mods[:1] == ("async",):
         size = ins.operands[2] if len(ins.operands) > 2 else None
         return None, size.value if isinstance(size, Integer) else 16
@@ -60,7 +62,7 @@ def _access_size(ins: Instruction) -> tuple[str | None, int] | None:
 
 def _is_async(ins: Instruction) -> bool:
     """Whether an instruction has to do with the async proxy, or with mbarriers."""
-    return ins.name in ("wgmma", "mbarrier") or "bulk" in ins.mods or "async" in ins.mods[1:]
+    return ins.name in ("wgmma", "mbarrier", "tcgen05") or "bulk" in ins.mods or "async" in ins.mods[1:]
 
 
 def cells(program: Program) -> dict[str, int]:

@@ -1,0 +1,98 @@
+"""What a tcgen05.mma is told by its descriptors (PTX ISA 8.8, 9.7.16.4 "Matrix Descriptors", 9.7.16.4.2 "Instruction
+descriptor", table 39 of shapes).
+
+A word that says what is not allowed is a ValueError with the reason; the instruction makes a finding of it. Where the
+matrices lie follows from the canonical layouts, which are those of wgmma_layout.py: the same fields at the same places,
+but for a version in bits 46-47 and the swizzle's mode in bits 61-63.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..instructions.wgmma_layout import Descriptor
+
+_ELEMENTS = {  # by kind: the element that a format's number means
+    "f16": {0: "f16", 1: "bf16"},
+    "tf32": {2: "tf32"},
+    "f8f6f4": {0: "e4m3", 1: "e5m2"},
+    "i8": {0: "u8", 1: "s8"},
+}
+_BYTES = {"f16": 2, "tf32": 4, "f8f6f4": 1, "i8": 1}
+_RESULTS = {"f16": {1: "f32"}, "tf32": {1: "f32"}, "f8f6f4": {1: "f32"}, "i8": {2: "s32"}}
+_WIDTHS = {0: 16, 2: 128, 4: 64, 6: 32}
+_RESERVED = 1 << 6 | 1 << 23 | 1 << 29
+_UNUSED = {(0, 2): "a sparsity selector", (2, 1): "sparsity", (3, 1): "saturation", (30, 2): "a shift"}
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What an instruction multiplies: M × N × 32 bytes of K, of elements `a` and `b` with `item` bytes, into `d`."""
+
+    kind: str
+    a: str
+    b: str
+    d: str
+    m: int
+    n: int
+    item: int
+    a_mn_major: bool
+    b_mn_major: bool
+    negative: bool
+
+    @property
+    def k(self) -> int:
+        """Elements of K."""
+        return 32 // self.item
+
+
+def product(word: int, kind: str, a_in_tensor_memory: bool) -> Product:
+    """The instruction descriptor of a product by one CTA. Raises ValueError."""
+    if word & _RESERVED:
+        raise ValueError(f"the instruction descriptor {word:#x} has reserved bits set")
+    for (first, bits), name in _UNUSED.items():
+        if word >> first & (1 << bits) - 1:
+            raise ValueError(f"the instruction descriptor asks for {name}, which this form of the product has not")
+    elements, results = _ELEMENTS[kind], _RESULTS[kind]
+    a, b, d = word >> 7 & 7, word >> 10 & 7, word >> 4 & 3
+    if a not in elements or b not in elements or d not in results:
+        raise ValueError(f"the instruction descriptor's formats {a}, {b} into {d} are not those of kind {kind}")
+    if kind == "f16" and a != b:
+        raise ValueError("kind f16 multiplies f16 by f16, or bf16 by bf16")
+    n, m = (word >> 17 & 63) << 3, (word >> 24 & 31) << 4
+    if m not in (64, 128):
+        raise ValueError(f"M of one CTA is 64 or 128, not {m}")
+    step = 16 if (a_in_tensor_memory and m == 128) or (kind == "i8" and n > 32) else 8
+    if n % step or not step <= n <= 256:
+        raise ValueError(f"N is a multiple of {step} up to 256 here, not {n}")
+    a_mn, b_mn = bool(word >> 15 & 1), bool(word >> 16 & 1)
+    if a_mn and a_in_tensor_memory:
+        raise ValueError("A in tensor memory is K-major")
+    negates = (word >> 13 & 1) ^ (word >> 14 & 1)
+    if kind == "i8" and word >> 13 & 3:
+        raise ValueError("kind i8 negates nothing")
+    return Product(kind, elements[a], elements[b], results[d], m, n, _BYTES[kind], a_mn, b_mn, bool(negates))
+
+
+def matrix(word: int, mn_major: bool, item: int) -> Descriptor:
+    """The descriptor of a matrix in shared memory. Raises ValueError."""
+    if word >> 46 & 3 != 1:
+        raise ValueError(f"the matrix descriptor {word:#x} has version {word >> 46 & 3} in bits 46-47, not 1")
+    if word & (3 << 14 | 3 << 30 | 1 << 48 | 0xFF << 53):
+        raise ValueError(f"the matrix descriptor {word:#x} has reserved bits set")
+    if word >> 52 & 1:
+        raise ValueError("the matrix descriptor's leading offset is an absolute address, which is for other products")
+    mode = word >> 61
+    if mode == 1 or (mn_major and item == 4):
+        raise ValueError(
+            "128-byte swizzles of 32-byte atoms, which MN-major operands of 32 bits want, are not executed"
+        )
+    if mode not in _WIDTHS:
+        raise ValueError(f"the matrix descriptor's swizzle is {mode}; there are 0, 1, 2, 4 and 6")
+    return Descriptor(
+        (word & 0x3FFF) << 4,
+        (word >> 16 & 0x3FFF) << 4,
+        (word >> 32 & 0x3FFF) << 4,
+        word >> 49 & 7,
+        _WIDTHS[mode],
+    )

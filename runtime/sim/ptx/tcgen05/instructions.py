@@ -1,0 +1,160 @@
+"""tcgen05's instructions, decoded for memory.py and products.py (PTX ISA 8.8, 9.7.16.7 to 9.7.16.12). Which forms there
+are is in forms.py: one CTA, dense products, ld and st of 32x32b."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.scalars import Array, Sel, distinct
+from ..instructions.mbarrier import shared_address
+from ..machine import Machine
+from ..operands import address, error, per_thread, read
+from ..program import Linker
+from ..syntax import Address, Instruction, Operand, Register, Sink, Vector
+from ..table import Decoded, Handler, Kind, instruction, whole_warp
+
+
+def _warps(m: Machine, sel: Sel, site: int) -> list[Array]:
+    """The threads of each warp; a finding that ends the run where some of its lanes have exited."""
+    threads = m.thread[sel]
+    counts = np.bincount(threads // 32)
+    short = np.flatnonzero((counts > 0) & (counts < 32))
+    if len(short):
+        thread = int(threads[threads // 32 == short[0]][0])
+        m.tensor.fault("divergent_barrier", "all 32 lanes of a warp must execute this", site, thread, "wait")
+    return list(threads.reshape(-1, 32))
+
+
+def _one_value(m: Machine, values: Array, site: int, thread: int, what: str) -> int:
+    """What all lanes of a warp must agree on."""
+    if (values != values[0]).any():
+        m.tensor.complain(f"the lanes of a warp give different {what}", site, thread)
+    return int(values[0])
+
+
+@instruction("tcgen05.alloc", kind=Kind.WARP, results=0)
+def _allocate(ins: Instruction, linker: Linker) -> Decoded:
+    where, number = shared_address(ins.operands[0], ins, linker), read(ins.operands[1], "u32", ins, linker)
+    site = linker.site(ins)
+
+    def run(m: Machine, sel: Sel) -> None:
+        warps = _warps(m, sel, site)
+        places = m.spaces["shared"].locate(m, sel, where(m, sel), 4, site, "write").reshape(-1, 32)
+        counts = per_thread(number(m, sel), sel).reshape(-1, 32)
+        for threads, place, count in zip(warps, places, counts, strict=True):
+            columns = _one_value(m, count, site, int(threads[0]), "numbers of columns")
+            m.tensor.allocate(threads, place, columns, site)
+
+    return Decoded(run, whole_warp)
+
+
+@instruction("tcgen05.dealloc", kind=Kind.WARP, results=0)
+def _free(ins: Instruction, linker: Linker) -> Decoded:
+    where, number = read(ins.operands[0], "u32", ins, linker), read(ins.operands[1], "u32", ins, linker)
+    site = linker.site(ins)
+
+    def run(m: Machine, sel: Sel) -> None:
+        warps = _warps(m, sel, site)
+        places = per_thread(where(m, sel), sel).reshape(-1, 32)
+        counts = per_thread(number(m, sel), sel).reshape(-1, 32)
+        for threads, place, count in zip(warps, places, counts, strict=True):
+            first = int(threads[0])
+            at = _one_value(m, place, site, first, "addresses")
+            m.tensor.free(threads, at, _one_value(m, count, site, first, "numbers of columns"), site)
+
+    return Decoded(run, whole_warp)
+
+
+@instruction("tcgen05.relinquish_alloc_permit", kind=Kind.WARP, results=0)
+def _relinquish(ins: Instruction, linker: Linker) -> Decoded:
+    site = linker.site(ins)
+
+    def run(m: Machine, sel: Sel) -> None:
+        for threads in _warps(m, sel, site):
+            m.tensor.relinquish(threads, site)
+
+    return Decoded(run, whole_warp)
+
+
+def _slots(operand: Operand, ins: Instruction) -> tuple[int, ...]:
+    """The registers of an ld or st, as many as its number says."""
+    items = operand.items if isinstance(operand, Vector) else (operand,)
+    number = int(next(mod[1:] for mod in ins.mods if mod[0] == "x" and mod[1:].isdigit()))
+    if len(items) != number or number not in (1, 2, 4, 8, 16, 32, 64, 128):
+        raise error(ins, f"{ins.opcode} takes {number} registers, not {len(items)}")
+    slots = []
+    for item in items:
+        if isinstance(item, Sink) or not isinstance(item, Register) or item.kind not in ("b32", "u32", "s32", "f32"):
+            raise error(ins, f"the registers of {ins.name}.{ins.mods[0]} are of 32 bits")
+        slots.append(item.slot)
+    return tuple(slots)
+
+
+@instruction("tcgen05.ld", kind=Kind.WARP)
+def _load(ins: Instruction, linker: Linker) -> Decoded:
+    slots, where, site = _slots(ins.operands[0], ins), address(ins.operands[1], ins, linker), linker.site(ins)
+
+    def run(m: Machine, sel: Sel) -> None:
+        for threads, at in zip(_warps(m, sel, site), where(m, sel).reshape(-1, 32), strict=True):
+            m.tensor.move(threads, at, "ld", slots, site)
+
+    return Decoded(run, whole_warp)
+
+
+@instruction("tcgen05.st", kind=Kind.WARP, results=0)
+def _store(ins: Instruction, linker: Linker) -> Decoded:
+    where, slots, site = address(ins.operands[0], ins, linker), _slots(ins.operands[1], ins), linker.site(ins)
+
+    def run(m: Machine, sel: Sel) -> None:
+        for threads, at in zip(_warps(m, sel, site), where(m, sel).reshape(-1, 32), strict=True):
+            m.tensor.move(threads, at, "st", slots, site)
+
+    return Decoded(run, whole_warp)
+
+
+@instruction("tcgen05.wait::ld", "tcgen05.wait::st", kind=Kind.WARP, results=0)
+def _wait(ins: Instruction, linker: Linker) -> Decoded:
+    kind = ins.mods[0].partition("::")[2]
+    return Decoded(lambda m, sel: m.tensor.wait(m.thread[sel], kind), whole_warp)
+
+
+@instruction("tcgen05.fence::before_thread_sync", results=0)
+def _before(ins: Instruction, linker: Linker) -> Handler:
+    return lambda m, sel: m.tensor.order.before(m.thread[sel])
+
+
+@instruction("tcgen05.fence::after_thread_sync", results=0)
+def _after(ins: Instruction, linker: Linker) -> Handler:
+    return lambda m, sel: m.tensor.order.fence_after(m.thread[sel])
+
+
+@instruction("tcgen05.mma", results=0)
+def _multiply(ins: Instruction, linker: Linker) -> Handler:
+    """tcgen05.mma.cta_group::1.kind::k [d], a-desc or [a], b-desc, idesc, enable-input-d."""
+    kind = next(mod.partition("::")[2] for mod in ins.mods if mod.startswith("kind"))
+    in_tensor = isinstance(ins.operands[1], Address)
+    d = address(ins.operands[0], ins, linker)
+    a = address(ins.operands[1], ins, linker) if in_tensor else read(ins.operands[1], "b64", ins, linker)
+    b, word = read(ins.operands[2], "b64", ins, linker), read(ins.operands[3], "b32", ins, linker)
+    accumulate, site = read(ins.operands[4], "pred", ins, linker), linker.site(ins)
+
+    def run(m: Machine, sel: Sel) -> None:
+        columns = (per_thread(each(m, sel), sel).tolist() for each in (d, a, b, word, accumulate))
+        for thread, *values in zip(m.thread[sel].tolist(), *columns, strict=True):
+            at, first, second, descriptor, adds = values
+            m.products.issue(thread, at, first, second, descriptor, kind, bool(adds), in_tensor, site)
+
+    return run
+
+
+@instruction("tcgen05.commit", results=0)
+def _commit(ins: Instruction, linker: Linker) -> Handler:
+    where, site = shared_address(ins.operands[0], ins, linker), linker.site(ins)
+
+    def run(m: Machine, sel: Sel) -> None:
+        places, threads = m.mbarriers.locate(sel, where(m, sel), site), m.thread[sel]
+        for place in distinct(places):
+            for thread in threads[np.flatnonzero(places == place)].tolist():
+                m.products.commit(thread, m.mbarriers.get(place, thread, site), site)
+
+    return run

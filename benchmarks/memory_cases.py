@@ -244,7 +244,7 @@ def other_cases() -> Iterator[tuple[str, Case]]:
     yield f"log_softmax {m}x{n}", Case(others, normal((m, n)), ops.log_softmax, log, 2 * size)
     yield f"geglu {m}x{n}", Case(others, normal((m, 2 * n)), ops.geglu, _geglu, 3 * size, bound=2e-2)
 
-    def tokens_of(seed: int) -> Any:
+    def tokens_of(seed: int, m: int = m, n: int = n) -> Any:
         import torch
 
         generator = torch.Generator("cuda").manual_seed(seed)
@@ -254,9 +254,10 @@ def other_cases() -> Iterator[tuple[str, Case]]:
     yield from gated_backward_cases(m, n, others)
     yield from quantised_cases(m, n, others)
     yield from scattering_cases(others)
-    for m, n, k in ((16384, 4096, 8), (1024, 65536, 50)):
+    for rows, columns, k in ((16384, 4096, 8), (1024, 65536, 50)):
         first = lambda x, k=k: x.topk(k, -1)[0]  # noqa: E731  # of equal elements torch names any
-        yield f"top_k {k} of {m}x{n}", Case(others, normal((m, n)), lambda x, k=k: ops.top_k(x, k)[0], first, 2 * m * n)
+        ours, given = lambda x, k=k: ops.top_k(x, k)[0], normal((rows, columns))
+        yield f"top_k {k} of {rows}x{columns}", Case(others, given, ours, first, 2 * rows * columns)
     assert math.prod((16384, 4096)) == MEDIUM
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from minitile.hardware import Target
+from minitile.ir.types import DType, bf16, f16, f32
 from minitile.layout.register import Coord, Digit, Layout, LayoutError, offsets
 from minitile.layout.shared import ConstantSplit, SharedLayout, add_maybe_bits, is_power_of_two
 
@@ -202,3 +204,10 @@ def _offset_inside(shared: SharedLayout, *parts: Coord) -> int | None:
     if any(c >= size for c, size in zip(coords, shared.shape, strict=True)):
         return None
     return shared.offset(coords)
+
+
+def atomic_bytes(target: Target, dtype: DType, in_tensor: bool) -> int:
+    """The most bytes that one instruction adds to elements of a dtype, each atomically by itself."""
+    if dtype in (f16, bf16, f32) and in_tensor and target.has("add_vectors"):
+        return 16
+    return 4 if target.has(f"add_{dtype}x2") else dtype.bytes

@@ -23,7 +23,7 @@ from minitile.analysis.strides import row_alignment, strides_of, tile_alignment
 from minitile.ir.core import Block, Value
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import arith, control, thread, tile
-from minitile.ir.types import ALIGNMENT, ScalarType, TensorType, TileType, i32, i64
+from minitile.ir.types import ScalarType, TensorType, TileType, i32, i64
 from minitile.layout import Layout
 from minitile.layout.access import thread_bits, vector_runs
 from minitile.layout.shared import SharedLayout, add_maybe_bits, bits_of_multiple
@@ -255,7 +255,7 @@ def plan(
     space = "global" if isinstance(mem.type, TensorType) else mem.type.space  # type: ignore[attr-defined]
     space = space if rank is None else "shared::cluster"
     if any(isinstance(v.type, TileType) for v in op.indices):
-        return _gather(low, op, subject, space, writes)
+        return _gather(low, op, subject, space, writes, max_width)
     if subject is None or not isinstance(subject.type, TileType):
         return _scalar(low, op, space, writes)
     layout = in_memory(layout_of(subject), op.dims)
@@ -449,7 +449,7 @@ def _same_in_all_threads(low: Lowering, op: tile.Store) -> bool:
     return not low.divergent and all(low.facts.uniform(v) for v in op.operands if isinstance(v.type, ScalarType))
 
 
-def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writes: bool) -> Plan:
+def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writes: bool, max_width: int) -> Plan:
     """Indices that are tiles: every register has an address of its own, or every run of neighbours that are so in
     memory, too."""
     b, mem = low.b, op.mem
@@ -505,7 +505,7 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
             address = b.value(arith.Add(address, b.mul(low.get(slot), shared.stage_bytes)))
     else:
         raise LanguageError("an array of T.alloc_local is indexed by scalars only", op.loc)
-    width, along = _gathered_run(low, op, layout) if space == "global" else (1, 0)
+    width, along = _gathered_run(low, op, layout, max_width) if space == "global" else (1, 0)
     runs = [run for run, _ in vector_runs(layout, width, along)] if width > 1 else [(n,) for n in range(count)]
     begin = tuple(run[0] for run in runs)
     every = tuple(range(len(runs)))
@@ -518,15 +518,15 @@ def _gather(low: Lowering, op: MemoryOp, subject: Value | None, space: str, writ
     return Plan(space, width, order, Addresses(address, every, (0,) * len(runs)), guards)
 
 
-def _gathered_run(low: Lowering, op: MemoryOp, layout: Layout) -> tuple[int, int]:
+def _gathered_run(low: Lowering, op: MemoryOp, layout: Layout, max_width: int) -> tuple[int, int]:
     """How many elements one access of a tensor takes where indices are tiles, and the tile's dimension that they are
     along: neighbours in the tile for which the last index goes up by one from a multiple of so many, and all else is
     the same."""
     mem, facts = op.mem, low.facts
     fast = contiguous_dim(mem)
-    if fast is None or isinstance(op, tile.AtomicRmw) or mem.dtype.kind == "bool":
+    if fast is None or mem.dtype.kind == "bool":
         return 1, 0
-    most = math.gcd(ALIGNMENT // mem.dtype.bytes, row_alignment(facts, mem), facts.multiple(facts.size(mem, fast)))
+    most = math.gcd(max_width // mem.dtype.bytes, row_alignment(facts, mem), facts.multiple(facts.size(mem, fast)))
     found = 1, 0
     for dim in range(layout.rank):
         width = math.gcd(most, layout.register_run(dim), layout.shape[dim])

@@ -9,6 +9,7 @@ from minitile.ir.ops import arith, thread, tile
 from minitile.ir.ops.views import RotatedIota
 from minitile.ir.types import TensorType, TileType
 from minitile.layout import Layout, RowAccess, cheapest_vector, coalesced, row_blocked
+from minitile.layout.access import atomic_bytes
 from minitile.lowering.context import Lowering, Rule, layout_of
 from minitile.lowering.guarded_selects import select
 from minitile.lowering.memory import (
@@ -23,7 +24,6 @@ from minitile.lowering.memory import (
     plan,
 )
 from minitile.lowering.rotated import load_between, load_rotated, rotated_iota, store_rotated
-from minitile.lowering.runs import atomic_bytes
 
 MOST_ROWS = 16  # of a tensor that a thread copies together: the address of each takes two registers
 
@@ -92,7 +92,7 @@ def _atomic(low: Lowering, op: tile.AtomicRmw) -> tuple[Value, ...]:
 
 def _atomic_bytes(low: Lowering, op: tile.AtomicRmw, returns: bool) -> int:
     """The most bytes of one access: neighbours are added by one instruction, where there is one."""
-    if returns or op.kind != "add" or op.mask is not None:
+    if returns or op.kind != "add":
         return op.mem.dtype.bytes
     return atomic_bytes(low.target, op.mem.dtype, isinstance(op.mem.type, TensorType))
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 
-from minitile.hardware import Target
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, thread
 from minitile.ir.ops.explicit import ElementCopy
 from minitile.ir.ops.runs import AtomicRun, LoadRun, StoreRun
-from minitile.ir.types import DType, ScalarType, TensorType, bf16, f16, f32
+from minitile.ir.types import ScalarType, TensorType
+from minitile.layout.access import atomic_bytes
 from minitile.layout.register import Digit, Layout
 from minitile.lowering.accesses import GuardBuilder, Place
 from minitile.lowering.context import Lowering, Rule
@@ -102,13 +102,6 @@ def _atomic(low: Lowering, op: AtomicRun) -> None:
             returns=False,
         )
     )
-
-
-def atomic_bytes(target: Target, dtype: DType, in_tensor: bool) -> int:
-    """The most bytes that one instruction adds to elements of a dtype, each atomically by itself."""
-    if dtype in (f16, bf16, f32) and in_tensor and target.has("add_vectors"):
-        return 16
-    return 4 if target.has(f"add_{dtype}x2") else dtype.bytes
 
 
 def _dot4(low: Lowering, op: arith.Dot4) -> Value:

@@ -180,3 +180,41 @@ def test_one_column_through_shared_memory(shape):
     y = np.full(shape, np.nan, np.float32)
     through.compile(x, y, target="sm_90a").simulate(x, y)
     np.testing.assert_array_equal(y, x)
+
+
+@mt.kernel
+def scattered(X: T.Tensor(("S", "D"), None), I: T.Tensor(("S",), T.int32), Y: T.Tensor(("V", "D"), None), wanted=True):  # noqa: E741
+    S, _ = X.shape
+    with T.Kernel(T.ceildiv(S, 4), threads=64) as bx:
+        old = T.alloc_fragment((4, 256), X.dtype)
+        for i, j in T.Parallel(4, 256):
+            if (bx * 4 + i < S) & (I[bx * 4 + i] >= 0):
+                if wanted:
+                    T.atomic_add(Y[I[bx * 4 + i], j], X[bx * 4 + i, j])
+                else:
+                    old[i, j] = T.atomic_add(Y[I[bx * 4 + i], j], X[bx * 4 + i, j], return_prev=True)
+        if not wanted:
+            T.copy(old, X[bx * 4, 0])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("s", "d"), [(8, 256), (7, 256), (13, 100), (5, 255)])
+def test_rows_where_numbers_say(target, dtype, s, d):
+    """Rows that are left out by a mask, or by what the table has, and rows that end inside of a block's columns."""
+    x, y = integers((s, d), dtype), integers((9, d), dtype)
+    number = RNG.integers(-2, 11, s).astype(np.int32)
+    expected = y.astype(np.float32)
+    for n, row in zip(number, x, strict=True):
+        if 0 <= n < 9:
+            expected[n] += row.astype(np.float32)
+    compiled = run(scattered, target, x, number, y)
+    np.testing.assert_array_equal(y.astype(np.float32), expected)
+    if target == "sm_90a" and d == 256:
+        width = {"float16": "v4.f16x2", "bfloat16": "v4.bf16x2", "float32": "v4.f32"}[dtype]
+        assert all(width in text for text in atomics(compiled)), atomics(compiled)
+
+
+def test_old_values_come_one_by_one():
+    specs = mt.spec((8, 256), "float32"), mt.spec((8,), "int32"), mt.spec((9, 256), "float32")
+    compiled = scattered.compile(*specs, target="sm_90a", wanted=False)
+    assert not any("v4" in text for text in atomics(compiled))

@@ -29,6 +29,7 @@ from minitile.analysis.affine import Facts
 from minitile.analysis.masks import Masks
 from minitile.analysis.strides import row_alignment, tile_alignment
 from minitile.backends.base import Rules
+from minitile.hardware import Target
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, Location
 from minitile.ir.ops import control, explicit, roles, tile
@@ -47,6 +48,7 @@ from minitile.layout import (
     row_blocked,
     scan_blocked,
 )
+from minitile.layout.access import atomic_bytes
 from minitile.lowering.context import layout_of
 from minitile.transforms.layout.select_shared_layout import choose_shared_layouts
 
@@ -59,7 +61,7 @@ FREE = (tile.Splat, tile.Iota)  # written again for each use, so that they join 
 
 def infer_layouts(kernel: Kernel, context: PassContext) -> None:
     _one_copy_per_use(kernel.body)
-    inference = _Inference(kernel, context.rules, context.target.lanes)
+    inference = _Inference(kernel, context.rules, context.target)
     inference.collect(kernel.body)
     inference.solve()
     inference.assign()
@@ -112,10 +114,12 @@ class _Group:
 
 
 class _Inference:
-    def __init__(self, kernel: Kernel, rules: Rules, lanes: int) -> None:
+    def __init__(self, kernel: Kernel, rules: Rules, target: Target) -> None:
         self.kernel = kernel
         self.rules = rules
-        self.lanes = lanes
+        self.target = target
+        self.lanes = target.lanes
+        self.used = {v for op in kernel.walk() for v in op.operands}
         self.facts = Facts(kernel)
         self.masks = Masks(self.facts)
         self.threads: int = kernel.threads
@@ -342,7 +346,13 @@ class _Inference:
             if own is None or own not in dims:  # none of this one's, where it has size 1
                 continue
             dim = dims[own]
-            kind = "shared" if not isinstance(op.mem.type, TensorType) else "load" if op.results else "store"
+            kind = (
+                "shared"
+                if not isinstance(op.mem.type, TensorType)
+                else "load"
+                if isinstance(op, tile.Load)
+                else "store"
+            )
             along.setdefault(dim, {}).setdefault(loops, []).append(
                 RowAccess(kind, width, max(1, op.mem.dtype.bits // 8))
             )
@@ -404,7 +414,10 @@ class _Inference:
         if dim is None or along is None:
             return 1, None
         limit = max(1, 128 // op.mem.dtype.bits)
-        limit = math.gcd(1 if isinstance(op, tile.AtomicRmw) else limit, value.shape[dim])
+        if isinstance(op, tile.AtomicRmw):
+            adds = op.kind == "add" and op.result not in self.used
+            limit = atomic_bytes(self.target, op.mem.dtype, tensor) // op.mem.dtype.bytes if adds else 1
+        limit = math.gcd(limit, value.shape[dim])
         if isinstance(op, (tile.Load, tile.Store)) and op.shift is not None:
             return self._rotated_width(op, limit), dim
         tests = tensor and not isinstance(op, tile.AtomicRmw) and op.mem.dtype.kind != "bool"  # a run's ends (cut_runs)

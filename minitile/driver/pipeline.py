@@ -72,6 +72,7 @@ from minitile.transforms.tile.keep_in_registers import keep_in_registers
 from minitile.transforms.tile.mem2reg import mem2reg
 from minitile.transforms.tile.peel_remainder import peel_remainder
 from minitile.transforms.tile.reload_elements import reload_elements
+from minitile.transforms.tile.reuse_loads import reuse_loads
 from minitile.transforms.tile.tile_vectorize import tile_vectorize
 from minitile.transforms.tile.unroll_loads import unroll_loads
 from minitile.transforms.tile.unroll_local_arrays import unroll_local_arrays
@@ -126,6 +127,7 @@ TILE_PASSES: list[tuple[str, Pass]] = [
     ("interleave_accesses", interleave_accesses),
     ("align_rows", align_rows),
     ("infer_layouts", infer_layouts),
+    ("reuse_loads", reuse_loads),
     ("join_accesses", join_accesses),
     ("peel_remainder", peel_remainder),
     ("unroll_loads", unroll_loads),
@@ -195,6 +197,7 @@ OPTIONAL = frozenset(
         "unroll_loads",
         "unroll_rows",
         "reload_elements",
+        "reuse_loads",
         "join_accesses",
         "peel_remainder",
         "pack_scalars",

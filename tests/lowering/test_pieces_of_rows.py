@@ -47,3 +47,34 @@ def test_rows(target, m, n, piece):
     if target == "sm_90a":
         assert "cp.async.bulk" not in compiled.asm["ptx"]
         assert (".v4.f32" in compiled.asm["ptx"].split("st.global")[1][:16]) == (n % 4 == 0)
+
+
+@mt.kernel
+def scaled_by_sum(A: T.Tensor((8, 2048), T.float32), B: T.Tensor((8, 2048), T.float32), written=False):
+    with T.Kernel(8, threads=128) as bx:
+        x, total, s = (T.alloc_fragment(shape, T.float32) for shape in ((512,), (512,), (1,)))
+        T.clear(total)
+        for k in T.unroll(4):
+            T.copy(A[bx, k * 512], x)
+            for j in T.Parallel(512):
+                total[j] += x[j]
+        T.reduce_sum(total, s)
+        for k in T.unroll(4):
+            T.copy(A[bx, (3 - k) * 512], x)
+            for j in T.Parallel(512):
+                x[j] *= s[0]
+            to = A if written else B
+            T.copy(x, to[bx, (3 - k) * 512])
+
+
+def test_pieces_are_loaded_once():
+    """Also where a barrier is between, unless the kernel writes the tensor."""
+    a = np.random.default_rng(5).integers(-3, 4, (8, 2048)).astype(np.float32)
+    expected = a * a.sum(1, keepdims=True)
+    specs = [mt.spec((8, 2048), "float32")] * 2
+    for written, loads in ((False, 4), (True, 8)):
+        x, y = a.copy(), np.zeros_like(a)
+        scaled_by_sum(x, y, written=written)
+        np.testing.assert_array_equal(x if written else y, expected)
+        text = scaled_by_sum.compile(*specs, target="sm_90a", written=written).asm["ptx"]
+        assert text.count("ld.global.v4") == loads

@@ -201,11 +201,11 @@ def scattered(X: T.Tensor(("S", "D"), None), I: T.Tensor(("S",), T.int32), Y: T.
 @pytest.mark.parametrize(("s", "d"), [(8, 256), (7, 256), (13, 100), (5, 255)])
 def test_rows_where_numbers_say(target, dtype, s, d):
     """Rows that are left out by a mask, or by what the table has, and rows that end inside of a block's columns."""
-    x, y = integers((s, d), dtype), integers((9, d), dtype)
-    number = RNG.integers(-2, 11, s).astype(np.int32)
+    x, y = integers((s, d), dtype), integers((10, d), dtype)
+    number = RNG.integers(-2, 12, s).astype(np.int32)
     expected = y.astype(np.float32)
     for n, row in zip(number, x, strict=True):
-        if 0 <= n < 9:
+        if 0 <= n < 10:
             expected[n] += row.astype(np.float32)
     compiled = run(scattered, target, x, number, y)
     np.testing.assert_array_equal(y.astype(np.float32), expected)

@@ -255,6 +255,10 @@ def test_what_does_not_fit():
         (lambda: matmul_fp8(fp8, b, 2.0), "pass a pair"),
         (lambda: matmul_fp8(fp8, b, pair, plan=QuantisedPlan(8)), "pass mt.ops.Fp8Plan(…)"),
         (lambda: matmul_quantised(a, packed, plan=Fp8Plan(8)), "pass mt.ops.QuantisedPlan(…)"),
+        (
+            lambda: matmul_quantised(a, weights(64, 256, "mxfp4", 32)[0], plan=QuantisedPlan(8)),
+            "sums=False: scales go to the weights",
+        ),
         (lambda: matmul_quantised(a, w), "weights is of type ndarray"),
         (lambda: matmul_quantised(a, packed, dtype="bfloat"), "dtype is 'bfloat'"),
         (lambda: pack_weights(codes, scales, np.full((64, 2), 16)), "zero_points from 16 to 16"),

@@ -230,6 +230,8 @@ def _first_quantised(a: Any, weights: QuantisedWeights, out: Any, dtype: Any, pl
         plan = within(plan, *_limits(info), steps)
     if plan.block_K % weights.group:
         raise refused(f"no plan for groups of {weights.group}: {plan}", "block_K is a multiple of it")
+    if plan.sums and weights.group < FORMATS[weights.format].unit:
+        raise refused(f"no plan for groups of {weights.group}: {plan}", "sums=False: scales go to the weights")
     kernel = _quantised(info.dtype, result.name, weights.format, weights.group, of_scales.dtype, plan)
     arrays = (rows, weights.words, weights.scales, weights.zero_points, out)
     kernel(*arrays)

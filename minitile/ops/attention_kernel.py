@@ -166,7 +166,10 @@ def attention_forward(
                 if first + i // packed < S and g + i % packed < G:
                     Lse[batch, head, first + i // packed, g + i % packed] = largest[i] * factor * LN_2 + T.log(total[i])
         for i, j in T.Parallel(block_M, E):
-            out[i, j] *= shrink[i]
+            if QLengths is None:
+                out[i, j] *= shrink[i]
+            else:  # queries that do not count may be NaN
+                out[i, j] = T.if_then_else(shrink[i] == 0, 0.0, out[i, j] * shrink[i])
         if packed == 1:
             T.copy(out, O[batch, head, first : first + rows, g, :])
         else:

@@ -13,7 +13,7 @@ from minitile.ops.array_adapters import Frame, reshaped
 from minitile.ops.attention_kernel import LOG2_E, attention_forward
 from minitile.ops.attention_plans import AttentionPlan, choose, packed, side_by_side
 from minitile.ops.memory_bound.arguments import FLOATS, INDICES, Argument, argument, multiprocessors
-from minitile.ops.operands import ALIGNMENT, MOST_KNOWN, Key, facts, refused
+from minitile.ops.operands import ALIGNMENT, MOST_KNOWN, Key, facts, planned, refused
 from minitile.runtime.arrays import Place
 from minitile.runtime.errors import LaunchError
 from minitile.target import target_at
@@ -54,10 +54,11 @@ def attention(
         window: (left, right): a query sees that many keys before its own place, and behind it; -1: all of them. With
             `causal`, none behind it.
         softcap: scores become softcap · tanh(score / softcap).
-        scale: of scores; 1/√d by default.
-        sinks: [heads], a float of any kind: of each head of q, a further score (not scaled) that has no value.
+        scale: of scores, greater than 0; 1/√d by default.
+        sinks: [heads], f32, bf16 or f16: of each head of q, a further score (not scaled) that has no value.
         q_lengths: [batch], int32 or int64: how many of a sequence's queries count; of the others the results are zeros.
-        k_lengths: [batch], likewise for keys; what lies behind them must be finite. Both are read on the GPU.
+        k_lengths: [batch], likewise for keys; what lies behind them must be finite. Both are read on the GPU, and
+            count as 0 or all where they are less or more.
         return_lse: the logarithms of the sums of weights are a second result.
         layout: "bshd", as above, or "bhsd": [batch, heads, S, d] for q, k, v and the result.
         out: where the result goes, of q's dtype, any strides; without it a new array.
@@ -65,7 +66,7 @@ def attention(
 
     Returns:
         [batch, S, heads, e], in q's layout and dtype; with `return_lse` (result, lse), where lse is f32
-        [batch, heads, S], -inf for a query that sees no key.
+        [batch, heads, S], -inf for a query that sees no key (with sinks: its head's score).
 
     Raises:
         LaunchArgumentError: arguments that do not fit.
@@ -127,7 +128,7 @@ def _first_call(
     lse = heads.q.empty((batch, heads.of_q, heads.queries), f32) if return_lse else None
     if 0 not in heads.q.shape:
         plain = left == FAR and softcap is None and lse is None and all(x is None for x in (weights, *lengths))
-        group, chosen = heads.group, plan_of(heads, plain) if plan is None else plan
+        group, chosen = heads.group, planned(plan, AttentionPlan) or plan_of(heads, plain)
         pack = chosen.packed or packed(group, heads.queries, chosen.block_M)
         if pack < 1 or chosen.block_M % pack:
             raise refused(f"the plan packs {pack} heads in {chosen.block_M} rows", "a divisor of the rows")

@@ -25,6 +25,7 @@ from minitile.ops.operands import (
     Ready,
     facts,
     lying,
+    planned,
     refused,
     remember,
     result_dtype,
@@ -180,7 +181,7 @@ def _first_call(
     if 0 in product.shape:
         return out
     many = product.problem
-    plan = plan or choose(many, *hardware(product.info))
+    plan = planned(plan, Plan) or choose(many, *hardware(product.info))
     form = many.kind, product.form == "masked", many.transpose_a, many.transpose_b
     kernel = _kernel(product.dtype, product.result, *form, plan)
     arrays = (*product.arrays, out, product.bounds)

@@ -27,6 +27,7 @@ from minitile.ops.operands import (
     Key,
     Ready,
     lying,
+    planned,
     read_pair,
     refused,
     remember,
@@ -62,7 +63,7 @@ def matmul(
         a: bf16 or f16, of torch, CuPy, or NumPy (then the simulator computes); row-major or column-major without gaps
             (`x.t()` costs nothing), others are copied first.
         b: likewise, of a's dtype.
-        out: where the result goes, row-major; without it, a new array of the same framework.
+        out: where the result goes, row-major without gaps; without it, a new array of the same framework.
         dtype: of the new result: bf16, f16 or f32; a's by default.
         plan: instead of the model's choice.
         epilogue: a function of one element, which C gets in place of the sum: traced as a part of the kernel, by the
@@ -188,7 +189,8 @@ def _with_epilogue(
     epilogue, tensors = read_epilogue(function, args, product.info, shape)
     if out is None:
         out = _workspace(product).empty(shape, product.result, a)
-    _multiply(product, plan or _plan(product.problem, *hardware(product.info)), out, epilogue, tensors)
+    plan = planned(plan, Plan) or _plan(product.problem, *hardware(product.info))
+    _multiply(product, plan, out, epilogue, tensors)
     return out
 
 
@@ -202,7 +204,7 @@ def _first_call(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: Ke
     product = _read(a, b, out, dtype)
     if out is None:
         out = _workspace(product).empty((product.problem.m, product.problem.n), product.result, a)
-    plan = plan or _plan(product.problem, *hardware(product.info))
+    plan = planned(plan, Plan) or _plan(product.problem, *hardware(product.info))
     executable = _multiply(product, plan, out)
     if key is not None and executable is not None and product.info.device_kind == "cuda":
         p = product.problem

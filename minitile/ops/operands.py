@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from minitile.driver.dispatch import caller_location, raise_for_caller
-from minitile.ir.diagnostics import LaunchArgumentError
+from minitile.ir.diagnostics import LanguageError, LaunchArgumentError
 from minitile.ir.types import DType
 from minitile.language.math import dtype_of_name
 from minitile.ops.array_adapters import Frame
@@ -17,6 +17,8 @@ OPERANDS = ("bf16", "f16")
 RESULTS = ("bf16", "f16", "f32")
 ALIGNMENT = 16  # bytes
 MOST_KNOWN = 4096
+
+P = TypeVar("P")
 
 Key = tuple[Any, ...]  # all of a call that decides how it is launched, but addresses and `out`
 
@@ -63,13 +65,29 @@ def lying(x: Any, info: ArrayInfo, frame: Frame | None) -> tuple[Any, bool]:
     return frame.whole(x), False
 
 
+def named(argument: str, dtype: Any) -> DType:
+    """The element type that an argument names: a name, or a dtype of T, NumPy or torch. Raises LaunchArgumentError."""
+    try:
+        return dtype_of_name(dtype)
+    except LanguageError:
+        raise refused(f"{argument} is {dtype!r}", '"bf16", "f16" or "f32", or such a dtype of torch or NumPy') from None
+
+
+def planned(plan: Any, kind: type[P]) -> P | None:
+    """The plan of a call, or None where none is given. Raises LaunchArgumentError for a plan of another kind."""
+    if plan is not None and not isinstance(plan, kind):
+        raise refused(f"plan is {plan!r}", f"pass mt.ops.{kind.__name__}(…), or none")
+    return plan
+
+
 def result_dtype(given: ArrayInfo | None, shape: tuple[int, ...], default: str, dtype: Any) -> DType:
     """The result's element type: that of `given`, an `out`, else `dtype`, else the default. Raises LaunchArgumentError
     for an `out` that is not row-major of that shape and dtype, and for other types than RESULTS."""
-    result = dtype_of_name(default if dtype is None else str(dtype).removeprefix("torch."))
+    result = named("dtype", default if dtype is None else dtype)
     if given is not None:
         if tuple(given.shape) != shape or not given.contiguous:
-            raise refused(f"out has shape {tuple(given.shape)}; it must be {shape}, row-major without gaps")
+            gaps = "" if given.contiguous else " with gaps, or in another order"
+            raise refused(f"out has shape {tuple(given.shape)}{gaps}; it must be {shape}, row-major without gaps")
         if dtype is not None and given.dtype != result.name:
             raise refused(f"out is {given.dtype}, and dtype is {result}")
         result = dtype_of_name(given.dtype)

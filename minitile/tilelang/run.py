@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from minitile.ir.diagnostics import MinitileError
+from minitile.target import parse_target
 from minitile.tilelang import hook
 from minitile.tilelang.mode import MODE, Mode, Record
 from minitile.tilelang.testing import needed, parameter_sets
@@ -35,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     if not os.path.isfile(args.file):
         raise MinitileError(f"there is no file {args.file}")
+    if args.target != "auto":
+        parse_target(args.target)
     if args.compile_only:
         mode, stopped = compile_script(args.file, args.args, "sm_90a" if args.target == "auto" else args.target)
         return _report(mode, stopped)

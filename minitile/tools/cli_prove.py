@@ -59,6 +59,8 @@ def prove_command(args: argparse.Namespace) -> int:
     """Says what is found; writes the certificate if it is proved."""
     found = _of_kernel(args) if ".py" in args.kernel else _of_text(args)
     print(found)
+    if "tensor map that is not known" in found.reason:
+        print("  hint: say how large the box of each tensor map is: --map A_map0=4096, or --map A_map0=bf16:64,32")
     if found.steps:
         steps = found.steps if args.steps else found.steps[-SHOWN:]
         if len(steps) < len(found.steps):
@@ -92,7 +94,11 @@ def _of_text(args: argparse.Namespace) -> Answer:
     boxes = dict(_box(each) for each in args.maps)
     divides = dict(_fact(each) for each in args.divides)
     launch = Launch(boxes, args.block, args.dynamic_shared, divides)
-    return answer(read_text(args.kernel), launch, seconds=args.seconds)
+    text = read_text(args.kernel)
+    for name in (*boxes, *divides):
+        if not re.search(rf"\.param\b[^\n]*\b{re.escape(name)}\b", text):
+            raise MinitileError(f"{args.kernel} has no parameter {name!r}", hint="write it as .param in the text does")
+    return answer(text, launch, seconds=args.seconds)
 
 
 def _box(text: str) -> tuple[str, int]:
@@ -134,7 +140,8 @@ def check_command(args: argparse.Namespace) -> int:
     try:
         data = json.loads(read_text(args.certificate))
     except (json.JSONDecodeError, RecursionError) as error:
-        raise MinitileError(f"cannot read {args.certificate}: {error}") from None
+        order = "the certificate comes first, then the text: minitile check-certificate FILE.json FILE.ptx"
+        raise MinitileError(f"cannot read {args.certificate} as JSON: {error}", hint=order) from None
     try:
         launch = _launch(data)
         states = check(data, read_text(args.file), launch, seconds=args.seconds)

@@ -277,6 +277,7 @@ WRONG = {
     "q_lengths has shape": (operands(), {"q_lengths": given(np.zeros(2, np.int32))}),
     "out has shape": (operands(), {"out": given(np.zeros((1, 4, 2, 64), bf16))}),
     "out is f16": (operands(), {"out": given(np.zeros((1, 4, 4, 64), f16))}),
+    "plan is 8": (operands(), {"plan": 8}),
     "the plan packs 3 heads in 64 rows": (operands(), {"plan": AttentionPlan(64, 64, threads=128, packed=3)}),
 }
 
@@ -287,6 +288,16 @@ def test_wrong_use(message, case):
     with pytest.raises(mt.MinitileError, match=message) as found:
         mt.ops.attention(**arrays, **options)
     assert "test_attention.py" in str(found.value)
+
+
+def test_queries_that_do_not_count_are_not_looked_at(target):
+    """Padding may hold anything: its results are zeros."""
+    q, k, v = (random(n, 2, 20, 2, 32, dtype=bf16) for n in range(3))
+    q[1, 7:] = math.nan
+    o, lse = mt.ops.attention(given(q), given(k), given(v), q_lengths=given(lengths(20, 7)), return_lse=True)
+    assert (exact(o)[1, 7:] == 0).all()
+    assert np.isneginf(exact(lse)[1, :, 7:]).all()
+    assert np.isfinite(exact(o)).all()
 
 
 def test_not_finite():

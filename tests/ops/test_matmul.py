@@ -260,7 +260,7 @@ def test_nothing_to_do():
 
 def test_result_dtypes():
     a, b = operands(20, 24, 40)
-    for dtype, kind in (("float32", np.float32), (mt.language.float16, f16)):
+    for dtype, kind in (("float32", np.float32), (mt.language.float16, f16), (np.float32, np.float32), (bf16, bf16)):
         c = matmul(a, b, dtype=dtype)
         assert c.dtype == kind
         assert error(c, a, b) < BOUND[kind]
@@ -287,6 +287,8 @@ def test_what_is_refused():
         ((a, b), {"out": poisoned(16, 8).T}, "row-major"),
         ((a, b), {"out": poisoned(8, 16), "dtype": "float32"}, "and dtype is"),
         ((a, b), {"dtype": "int32"}, "the result is i32"),
+        ((a, b), {"dtype": "bfloat"}, "dtype is 'bfloat'"),
+        ((a, b), {"plan": "fast"}, "plan is 'fast'"),
         ((a, 3), {}, "no array"),
         ((a, b), {"plan": SMALL._replace(split=3, together=True)}, "no cluster adds up"),
         ((a, b), {"plan": SMALL._replace(split=16, together=True)}, "no cluster adds up"),

@@ -81,6 +81,16 @@ def test_each_format(target, format, group, zeros, monkeypatch):
     check(17, packed, dtype)
 
 
+@pytest.mark.parametrize(("rows", "n", "k"), [(3, 72, 256), (101, 67, 1008)])
+@pytest.mark.parametrize("target", ["sm_89", "gfx942", "gfx950"])
+def test_targets_with_other_tiles_and_less_memory(target, rows, n, k, monkeypatch):
+    if target.startswith("gfx"):
+        pytest.importorskip("llvmlite")
+    monkeypatch.setenv("MINITILE_TARGET", target)
+    for format, group, zeros in FORMS if rows == 3 else FORMS[:1]:
+        check(rows, weights(n, k, format, group, zeros)[0])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("dtype", [bf16, f16])
@@ -162,9 +172,15 @@ def fp8_operands(m, n, k, seed=0):
     return a, b, (scale_a, scale_b), expected
 
 
-@pytest.mark.parametrize("shape", [(1, 24, 128), (17, 72, 208), (5, 67, 201), (31, 200, 384), (200, 136, 256)])
-def test_fp8(shape, monkeypatch):
-    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+@pytest.mark.parametrize(
+    ("target", "shape"),
+    [("sm_90a", s) for s in ((1, 24, 128), (17, 72, 208), (5, 67, 201), (31, 200, 384), (200, 136, 256))]
+    + [(target, s) for target in ("sm_89", "gfx950") for s in ((17, 40, 1100), (101, 67, 1008))],
+)
+def test_fp8(target, shape, monkeypatch):
+    if target.startswith("gfx"):
+        pytest.importorskip("llvmlite")
+    monkeypatch.setenv("MINITILE_TARGET", target)
     a, b, scales, expected = fp8_operands(*shape)
     c = matmul_fp8(a, b, scales)
     assert c.dtype == bf16
@@ -234,6 +250,27 @@ def test_what_does_not_fit():
         (lambda: matmul_fp8(a, b, pair), "takes matrices of e4m3 and e5m2"),
         (lambda: matmul_fp8(fp8[:, :128].copy(), b, pair), "both have K columns"),
         (lambda: matmul_fp8(fp8, b, (pair[1], pair[1])), "they are f32 of (4, 2)"),
+        (lambda: matmul_fp8(fp8, b, pair[0]), "pass a pair"),
+        (lambda: matmul_fp8(fp8, b, (1.0, 2.0)), "scales[0]: float is no array"),
+        (lambda: matmul_fp8(fp8, b, 2.0), "pass a pair"),
+        (lambda: matmul_fp8(fp8, b, pair, plan=QuantisedPlan(8)), "pass mt.ops.Fp8Plan(…)"),
+        (lambda: matmul_quantised(a, packed, plan=Fp8Plan(8)), "pass mt.ops.QuantisedPlan(…)"),
+        (
+            lambda: matmul_quantised(a, weights(64, 256, "mxfp4", 32)[0], plan=QuantisedPlan(8)),
+            "sums=False: scales go to the weights",
+        ),
+        (lambda: matmul_quantised(a, w), "weights is of type ndarray"),
+        (lambda: matmul_quantised(a, packed, dtype="bfloat"), "dtype is 'bfloat'"),
+        (lambda: pack_weights(codes, scales, np.full((64, 2), 16)), "zero_points from 16 to 16"),
+        (lambda: pack_weights(codes, scales, np.full((64, 2), 1.5)), "zero_points that are not whole"),
+        (lambda: pack_weights(codes + 0.5, scales), "codes of int4 that are not whole"),
+        (lambda: pack_weights(codes[0], scales), "codes has shape (256,)"),
+        (lambda: pack_weights(codes.astype(ml_dtypes.float8_e5m2), scales, format="e4m3"), "are of float8_e5m2"),
+        (lambda: pack_weights(codes, np.ones((64, 8), bf16), format="mxfp4"), "the bytes of e8m0"),
+        (lambda: pack_weights(codes, np.full((64, 8), 255), format="mxfp4"), "from 255 to 255"),
+        (lambda: quantise_weights(w.tolist()), "w is of type list"),
+        (lambda: quantise_weights(w, dtype="f32"), "scales are of bf16 or f16"),
+        (lambda: quantise_weights(w * np.inf), "only finite numbers are quantised"),
     ):
         with pytest.raises(mt.MinitileError) as caught:
             call()

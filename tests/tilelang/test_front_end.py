@@ -235,6 +235,10 @@ def test_compile_only_reports_what_is_refused(tmp_path: Path, capsys: pytest.Cap
     said = capsys.readouterr().out
     assert "outside (script.py:20): TypeMismatchError: index 9 is outside dimension 0" in said
     assert "2 kernels compiled for sm_90a, 1 of them refused" in said
+    assert run(tmp_path, "--compile-only", "--target", "sm_91", first="import torch", last=last) == 1
+    said = capsys.readouterr()
+    assert not said.out
+    assert "unknown target 'sm_91'" in said.err
 
 
 @pytest.mark.parametrize(("stride", "dilation", "pad", "block"), [(1, 1, 1, 32), (2, 1, 0, 64), (1, 2, 2, 64)])

@@ -138,11 +138,18 @@ def test_refused(text, capsys):
     said = capsys.readouterr().out
     assert said.startswith("refused: line ")
     assert "a tensor map that is not known" in said
+    assert "--map A_map0=4096" in said
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
-    [(["--map", "A"], "is no box"), (["--map", "A=x9:4"], "unknown dtype"), (["--divides", "K=0"], "is no divisor")],
+    [
+        (["--map", "Amap0=4096"], "no parameter 'Amap0'"),
+        (["--divides", "Q=8"], "no parameter 'Q'"),
+        (["--map", "A"], "is no box"),
+        (["--map", "A=x9:4"], "unknown dtype"),
+        (["--divides", "K=0"], "is no divisor"),
+    ],
 )
 def test_what_cannot_be_read(text, words, why, capsys):
     assert main(["prove", str(text[0]), *words]) == 1
@@ -153,6 +160,8 @@ def test_certificates_that_cannot_be_read(text, tmp_path, capsys):
     (tmp_path / "x.json").write_text("{")
     assert main(["check-certificate", str(tmp_path / "x.json"), str(text[0])]) == 1
     assert "cannot read" in capsys.readouterr().err
+    assert main(["check-certificate", str(text[0]), str(tmp_path / "x.json")]) == 1
+    assert "the certificate comes first" in capsys.readouterr().err
     (tmp_path / "x.json").write_text("[]")
     assert main(["check-certificate", str(tmp_path / "x.json"), str(text[0])]) == 1
     assert "not a certificate" in capsys.readouterr().out

@@ -109,7 +109,8 @@ def whole(name: str, value: Any, low: int, high: int, more: str = "") -> int:
     except TypeError:
         number = low - 1
     if not low <= number <= high:
-        raise refused(f"{name} is {value!r}", f"a whole number from {low} to {high}{more}")
+        bounds = f"a whole number from {low} to {high}" if low <= high else "there is none that fits"
+        raise refused(f"{name} is {value!r}", f"{bounds}{more}")
     return number
 
 

@@ -250,7 +250,7 @@ def rows_of(what: str, x: Any) -> Rows:
 
 def vector_of(what: str, x: Any, n: int) -> Any:
     """A weight or a bias: one element for each column. Raises LaunchArgumentError for others."""
-    return _beside(what, x, (n,), FLOATS, f"it has a number for each of {n} columns")
+    return _beside(what, x, (n,), FLOATS, f"it has a number for each of {n} columns, of {', '.join(FLOATS)}")
 
 
 def indices_of(what: str, x: Any, shape: tuple[int, ...]) -> Any:

@@ -27,7 +27,7 @@ from minitile.ops.memory_bound.launches import room_for
 from minitile.ops.memory_bound.rows import H200, Room, RowPlan, row_plan, rows_of
 
 MOST = 64  # of k: each candidate is compared with each other one
-PART, LONGEST = 8192, 65536  # elements of a row: that a block loads at once, and that it has
+PART, LONGEST = 8192, 8 * 8192  # elements of a row: that a block loads at once, and that it has
 MOST_EACH = 8  # maxima of a thread, of rows that are not loaded at once
 BLOCKS = 2  # of a multiprocessor, so that long rows are not divided further
 AHEAD = 8  # candidates that are compared with at once

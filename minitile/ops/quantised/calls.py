@@ -14,14 +14,27 @@ from minitile.driver.jit import Kernel
 from minitile.ir.types import f32
 from minitile.language.math import dtype_of_name
 from minitile.ops.array_adapters import frame_of
+from minitile.ops.memory_bound.arguments import described
 from minitile.ops.multiply import hardware
-from minitile.ops.operands import ALIGNMENT, OPERANDS, Key, Ready, facts, lying, refused, remember, result_dtype
+from minitile.ops.operands import (
+    ALIGNMENT,
+    OPERANDS,
+    Key,
+    Ready,
+    facts,
+    lying,
+    planned,
+    refused,
+    remember,
+    result_dtype,
+)
 from minitile.ops.quantised.fp8_gemm import SCALED, gemm_fp8_blocks
 from minitile.ops.quantised.gemm import gemm_quantised
-from minitile.ops.quantised.pack import QuantisedWeights
-from minitile.ops.quantised.plans import Fp8Plan, QuantisedPlan, choose_fp8, choose_quantised
+from minitile.ops.quantised.pack import FORMATS, QuantisedWeights
+from minitile.ops.quantised.plans import Fp8Plan, QuantisedPlan, choose_fp8, choose_quantised, within
 from minitile.runtime.arrays import ArrayInfo, describe
 from minitile.runtime.errors import LaunchError
+from minitile.target import target_at
 
 SCALED_OPERANDS = ("e4m3", "e5m2")
 GRAIN = 4  # scales of 4 bytes in the copy engine's 16
@@ -42,7 +55,7 @@ def matmul_quantised(
             multiple of 8; others are copied.
         weights: of `pack_weights` or `quantise_weights`, on a's device; their scales are of a's dtype. They are read
             while the kernel launched before this one ends, and are not what that one writes.
-        out: where the result goes, row-major; without it, a new array of the same framework.
+        out: where the result goes, row-major without gaps; without it, a new array of the same framework.
         dtype: of the new result: bf16, f16 or f32; a's by default.
         plan: instead of the choice that is made.
 
@@ -55,7 +68,7 @@ def matmul_quantised(
         y = mt.ops.matmul_quantised(x, weights)
         ```
     """
-    arrays = weights.arrays
+    arrays = getattr(weights, "arrays", ())
     try:
         key = ("quantised", weights.key, *map(facts, (a, *arrays)), dtype, plan)
         ready = known.get(key)
@@ -80,7 +93,8 @@ def matmul_fp8(
     """a · bᵀ of fp8 matrices with scales of blocks (DeepSeek's form); sums of 128 products are scaled and added in f32.
     There is no autograd.
 
-    It is made for 1 to 256 rows. The launch goes to the framework's current stream.
+    It is made for 1 to 256 rows. The launch goes to the framework's current stream. sm_80 and gfx942 do not multiply
+    these formats; in the simulator choose another target by MINITILE_TARGET.
 
     Args:
         a: M × K, e4m3 or e5m2, of torch, CuPy, or NumPy (then the simulator computes), row-major, K a multiple of 16;
@@ -88,7 +102,7 @@ def matmul_fp8(
         b: N × K, likewise.
         scales: f32: one for each row and 128 columns of a (M × K/128; column-major, of a multiple of 4 rows, costs
             nothing), and one for each 128 × 128 of b (N/128 × K/128), both rounded up.
-        out: where the result goes, row-major; without it, a new array of the same framework.
+        out: where the result goes, row-major without gaps; without it, a new array of the same framework.
         dtype: of the new result: bf16 (the default), f16 or f32.
         ahead: b is weights, which the kernel launched before this one does not write: its first tiles are asked for
             while that one ends.
@@ -103,11 +117,11 @@ def matmul_fp8(
         y = mt.ops.matmul_fp8(q, w, (scales, w_scales))
         ```
     """
-    arrays = (a, b, *scales)
     try:
+        arrays = (a, b, *scales)
         key = ("fp8", *map(facts, arrays), dtype, ahead, plan)
         ready = known.get(key)
-    except AttributeError:
+    except (AttributeError, TypeError):  # no tensors of torch
         return _first_fp8(a, b, scales, out, dtype, ahead, plan, None)
     if ready is None or (out is not None and facts(out) != ready.out):
         return _first_fp8(a, b, scales, out, dtype, ahead, plan, key if ready is None else None)
@@ -151,6 +165,12 @@ def _read(a: Any, out: Any, dtypes: tuple[str, ...], what: str) -> tuple[ArrayIn
     return info, given
 
 
+def _limits(info: ArrayInfo) -> tuple[bool, int, int]:
+    """Of the target: whether it has clusters, what rows of a product's tile are a multiple of, its shared memory."""
+    target = target_at(info.device_kind, info.device_index)
+    return target.has("cluster"), 16 if target.has("mfma_bf16") else 8, target.max_shared
+
+
 def _result(a: Any, out: Any, shape: tuple[int, int], result: Any) -> Any:
     if out is not None:
         return out
@@ -184,6 +204,10 @@ def _whole_rows(a: Any, info: ArrayInfo) -> Any:
 def _first_quantised(a: Any, weights: QuantisedWeights, out: Any, dtype: Any, plan: Any, key: Key | None) -> Any:
     """A call of which nothing is known."""
     info, given = _read(a, out, OPERANDS, "matmul_quantised")
+    if not isinstance(weights, QuantisedWeights):
+        raise refused(
+            f"weights is of type {type(weights).__name__}", "pass what mt.ops.pack_weights or quantise_weights gives"
+        )
     m, k = info.shape
     if k != weights.k:
         raise refused(f"a is {m}×{k} and the weights are {weights.n}×{weights.k}: both have K columns")
@@ -199,9 +223,15 @@ def _first_quantised(a: Any, weights: QuantisedWeights, out: Any, dtype: Any, pl
     if not m or not weights.n:
         return out
     machine, wgmma, _ = hardware(info)
-    plan = plan or choose_quantised(m, weights.n, k, weights.group, machine.multiprocessors, wgmma)
+    plan = planned(plan, QuantisedPlan)
+    if plan is None:
+        plan = choose_quantised(m, weights.n, k, weights.group, machine.multiprocessors, wgmma)
+        steps = plan.block_K * 2, plan.block_K * FORMATS[weights.format].bits // 8
+        plan = within(plan, *_limits(info), steps)
     if plan.block_K % weights.group:
         raise refused(f"no plan for groups of {weights.group}: {plan}", "block_K is a multiple of it")
+    if plan.sums and weights.group < FORMATS[weights.format].unit:
+        raise refused(f"no plan for groups of {weights.group}: {plan}", "sums=False: scales go to the weights")
     kernel = _quantised(info.dtype, result.name, weights.format, weights.group, of_scales.dtype, plan)
     arrays = (rows, weights.words, weights.scales, weights.zero_points, out)
     kernel(*arrays)
@@ -222,7 +252,9 @@ def _first_fp8(a: Any, b: Any, scales: Any, out: Any, dtype: Any, ahead: bool, p
     if k != k2:
         raise refused(f"a is {m}×{k} and b is {n}×{k2}: both have K columns")
     result = result_dtype(given, (m, n), "bf16", dtype)
-    of_a_scales, of_b_scales = map(describe, scales)
+    if not isinstance(scales, (tuple, list)) or len(scales) != 2:
+        raise refused(f"scales is of type {type(scales).__name__}", "pass a pair: those of a, those of b")
+    of_a_scales, of_b_scales = (described(f"scales[{n}]", x) for n, x in enumerate(scales))
     shapes = (m, -(-k // SCALED)), (-(-n // SCALED), -(-k // SCALED))
     for name, found, shape in zip("ab", (of_a_scales, of_b_scales), shapes, strict=True):
         if found.dtype != f32.name or tuple(found.shape) != shape:
@@ -234,7 +266,9 @@ def _first_fp8(a: Any, b: Any, scales: Any, out: Any, dtype: Any, ahead: bool, p
         return out
     scale_a, scale_b = _by_columns(scales[0], of_a_scales), _rows(scales[1], of_b_scales)
     machine, _, _ = hardware(info)
-    plan = plan or choose_fp8(m, n, k, machine.multiprocessors)
+    plan = planned(plan, Fp8Plan)
+    if plan is None:
+        plan = within(choose_fp8(m, n, k, machine.multiprocessors), *_limits(info), (SCALED, SCALED))
     kernel = _fp8(info.dtype, of_b.dtype, result.name, ahead, plan)
     arrays = (rows, wide, scale_a, scale_b, out)
     kernel(*arrays)

@@ -23,7 +23,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from minitile.ops.operands import refused
+from minitile.ops.operands import OPERANDS, named, refused
 
 TILE, STRIP, WORDS = 64, 16, 4
 
@@ -148,6 +148,7 @@ def pack_weights(
     form = FORMATS.get(format)
     if form is None:
         raise refused(f"no format {format!r}", f"there are {', '.join(FORMATS)}")
+    _matrices(codes=codes, scales=scales, **({} if zero_points is None else {"zero_points": zero_points}))
     (n, k), found = codes.shape, tuple(scales.shape)
     group = group or next((g for g in form.groups if found == (n, -(-k // g))), 0)
     if group not in form.groups or not k or found != (n, -(-k // group)):
@@ -157,11 +158,13 @@ def pack_weights(
         )
     if zero_points is not None and (format != "int4" or tuple(zero_points.shape) != found):
         raise refused("zero points are for int4, as many as scales")
+    if zero_points is not None:
+        _whole("zero_points", zero_points, 0, 15)
     raw = _codes(codes, form, zero_points is not None)
     words = _packed(raw, form)
     padded = [None if x is None else _columns(_like(x, codes)) for x in (scales, zero_points)]
     if format == "mxfp4":
-        padded[0] = _cast(padded[0], "uint8")
+        padded[0] = _cast(_exponents(padded[0]), "uint8")
     elif _name(scales.dtype) not in ("bfloat16", "float16"):
         raise refused(
             f"scales of {_name(scales.dtype)}", "bf16 or f16, as the rows that the weights are multiplied with"
@@ -186,17 +189,25 @@ def quantise_weights(
     Raises:
         LaunchArgumentError: arguments that do not fit.
     """
+    _matrices(w=w)
     form = FORMATS.get(format)
-    group = group or (form.groups[-1] if form is not None else 0)
-    if form is None or group not in form.groups or len(w.shape) != 2 or not w.shape[1]:
-        allowed = f"{' or '.join(map(str, form.groups))} of an N × K matrix" if form else ", ".join(FORMATS)
+    if form is None:
+        raise refused(f"no format {format!r}", f"it takes {', '.join(FORMATS)}")
+    group = group or form.groups[-1]
+    if group not in form.groups or not w.shape[1]:
+        allowed = f"{' or '.join(map(str, form.groups))} of an N × K matrix"
         raise refused(f"{format} in groups of {group} of weights {tuple(w.shape)}", f"it takes {allowed}")
     if zero_points and format != "int4":
         raise refused("zero points are for int4")
-    name = str(dtype or _name(w.dtype)).removeprefix("torch.")
-    kind = np.float16 if name in ("f16", "float16") else ml_dtypes.bfloat16
+    of_w = "f16" if _name(w.dtype) == "float16" else "bf16"
+    chosen = of_w if dtype is None else named("dtype", dtype).name
+    if chosen not in OPERANDS:
+        raise refused(f"dtype is {dtype!r}", f"scales are of {' or '.join(OPERANDS)}")
+    kind = np.float16 if chosen == "f16" else ml_dtypes.bfloat16
     (n, k), rest = w.shape, -w.shape[1] % group
     values = np.pad(_numpy(w).astype(np.float32), ((0, 0), (0, rest))).reshape(n, -(-k // group), group)
+    if not np.isfinite(values).all():
+        raise refused("w has infinities or NaN", "only finite numbers are quantised")
     zeros = None
     if format == "mxfp4":
         top = np.maximum(np.abs(values).max(2), 2.0**-120)
@@ -274,6 +285,42 @@ def _cast(x: Any, name: str) -> Any:
     return x.astype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
+def _matrices(**given: Any) -> None:
+    """Raises LaunchArgumentError for what is no matrix of NumPy or torch."""
+    for name, x in given.items():
+        if not isinstance(x, np.ndarray) and _torch(x) is None:
+            raise refused(f"{name} is of type {type(x).__name__}", "pass an array of NumPy or torch")
+        if len(x.shape) != 2:
+            raise refused(f"{name} has shape {tuple(x.shape)}", "it is a matrix, N rows")
+
+
+def _whole(what: str, x: Any, least: int, most: int) -> None:
+    """Raises LaunchArgumentError for what are no integers within these bounds. Of float dtypes, as a quantiser may
+    give them, the numbers have to be whole."""
+    if 0 in tuple(x.shape):
+        return
+    name = _name(x.dtype)
+    if "float8" in name or "float4" in name:
+        raise refused(f"{what} are of {name}", f"they are integers from {least} to {most}")
+    if name in ("bool", "int4", "uint4"):
+        x = _cast(x, "int32")
+    if "int" not in name and not bool((x == (x.round() if _torch(x) is not None else np.rint(x))).all()):
+        raise refused(f"{what} that are not whole", f"they are integers from {least} to {most}")
+    low, high = int(x.min()), int(x.max())
+    if not least <= low <= high <= most:
+        raise refused(f"{what} from {low} to {high}", f"they go from {least} to {most}")
+
+
+def _exponents(scales: Any) -> Any:
+    """Scales of mxfp4, once they are known to be such bytes. Raises LaunchArgumentError for others."""
+    if "e8m0" in _name(scales.dtype):
+        return scales.view(np.uint8 if _torch(scales) is None else _torch(scales).uint8)
+    if "int" not in _name(scales.dtype):
+        raise refused(f"scales of {_name(scales.dtype)} for mxfp4", "pass the bytes of e8m0: 127 + the power of two")
+    _whole("scales of mxfp4", scales, 0, 254)
+    return scales
+
+
 def _columns(x: Any) -> Any:
     """N × G as G × N, N filled up to a tile with zeros."""
     n, groups = x.shape
@@ -291,16 +338,13 @@ def _columns(x: Any) -> Any:
 def _codes(codes: Any, form: Format, zeros: bool) -> Any:
     """The bits of the numbers as i32, N × K filled up to tiles and units. Raises LaunchArgumentError for others."""
     torch = _torch(codes)
-    if form.name == "e4m3" and "float8" in _name(codes.dtype):
+    if form.name == "e4m3" and _name(codes.dtype) == "float8_e4m3fn":
         codes = codes.view(np.uint8 if torch is None else torch.uint8)
-    raw = _cast(codes, "int32")
     least, most = (
         (0, (1 << form.bits) - 1) if zeros or not form.integer else (-(1 << form.bits - 1), (1 << form.bits - 1) - 1)
     )
-    if 0 not in tuple(raw.shape) and not least <= int(raw.min()) <= int(raw.max()) <= most:
-        raise refused(
-            f"codes of {form.name} from {int(raw.min())} to {int(raw.max())}", f"they go from {least} to {most}"
-        )
+    _whole(f"codes of {form.name}", codes, least, most)
+    raw = _cast(codes, "int32")
     if form.name == "e4m3" and bool(((raw & 0x7F) == 0x7F).any()):
         raise refused("codes of e4m3 that are NaN")
     if form.name == "int4" and not zeros:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 PARTS = (1, 2, 4, 8)  # blocks of a cluster along K
 TOGETHER = {(8, 1): 6, (8, 2): 4, (16, 1): 3, (16, 2): 2}  # by rows and groups of a step: what registers do for
@@ -64,6 +64,20 @@ class Fp8Plan(NamedTuple):
         words += "" if self.early else ", trigger late"
         words += f", {self.together} together" if self.together else ""
         return words + (", overlapped" if self.overlap else "")
+
+
+AnyPlan = TypeVar("AnyPlan", QuantisedPlan, Fp8Plan)
+SPARE = 4096  # bytes of shared memory: scales, barriers
+
+
+def within(plan: AnyPlan, clusters: bool, rows: int, shared: int, step: tuple[int, int]) -> AnyPlan:
+    """The plan as a target without clusters, whose products come in multiples of so many rows, or with less shared
+    memory can do it. step: the bytes of a row of a tile, and of a row of the weights, in a step."""
+    if not clusters:
+        plan = plan._replace(parts=1, share=1) if isinstance(plan, Fp8Plan) else plan._replace(parts=1)
+    plan = plan._replace(block_M=-(-plan.block_M // rows) * rows)
+    most = (shared - SPARE) // (plan.block_M * step[0] + plan.block_N * step[1])
+    return plan._replace(stages=max(1, min(plan.stages, most)))
 
 
 def rows_of(m: int, most: int = 128) -> int:

@@ -86,6 +86,7 @@ def test_wrong_use():
     x = random(8, 4, 8)
     for call, message in (
         (lambda: rms_norm(x, x), r"weight is f32 of shape \(4, 8\)"),
+        (lambda: rms_norm(x, np.ones(8)), "a number for each of 8 columns, of f32, bf16, f16"),
         (lambda: layer_norm(x, random(1, 8), random(1, 9)), r"bias is f32 of shape \(9,\)"),
         (lambda: rms_norm(x, residual=x[:2]), r"residual has shape \(2, 8\)"),
         (lambda: rms_norm(x.astype(np.int32)), "x is i32"),

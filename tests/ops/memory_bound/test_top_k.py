@@ -180,6 +180,8 @@ def test_no_rows_and_what_does_not_fit():
     for k in (0, 9, -1):
         with pytest.raises(mt.MinitileError, match=f"k is {k}"):
             top_k(given(random(8, 2, 8)), k)
+    with pytest.raises(mt.MinitileError, match="there is none that fits, for rows of 0 elements"):
+        top_k(given(random(8, 2, 0)), 1)
     with pytest.raises(mt.MinitileError, match=r"k is 2\.0"):
         top_k(given(random(8, 2, 8)), 2.0)
     with pytest.raises(mt.MinitileError, match="k is 65"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -126,8 +128,9 @@ def test_wrong_use():
         (lambda: softmax(x.astype(np.float64)), "x is f64"),
         (lambda: softmax(x, out=np.zeros((4, 9), f32)), r"out is f32 of shape \(4, 9\)"),
         (lambda: softmax(x, out=np.zeros((4, 16), f32)[:, ::2]), "with gaps"),
-        (lambda: softmax(np.float32(1).reshape(())), "no dimensions"),
+        (lambda: softmax(np.ones((), f32)), "no dimensions"),
     ):
-        with pytest.raises(mt.MinitileError, match=message) as error:
+        with pytest.raises(mt.MinitileError) as error:
             call()
+        assert re.search(message, f"{error.value.message} {error.value.hint}")  # its text shows this line too
         assert "test_softmax.py" in str(error.value)

@@ -12,6 +12,7 @@ takes registers: KEPT is the most, of 4 bytes in each thread, and no more than l
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 
 from minitile.analysis.affine import Facts
@@ -27,8 +28,11 @@ KEPT = 64
 
 def reuse_loads(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
+    loads = Counter(op.mem for op in kernel.walk() if isinstance(op, tile.Load))
+    if max(loads.values(), default=0) < 2:
+        return
     written = {a.mem for op in kernel.walk() for a in op.accesses() if a.writes}
-    if None not in written and any(isinstance(op, tile.Load) for op in kernel.walk()):
+    if None not in written:
         _Reuse(kernel, written).block(kernel.body)
 
 
@@ -42,7 +46,7 @@ class _Reuse:
         names: dict[Value, Value] = {}
         kept: set[Value] = set()
         for op in [*block.ops]:
-            for inner in op.walk():
+            for inner in op.walk() if names else ():
                 inner.replace_operands(lambda v: names.get(v, v))
             for region in op.regions:
                 self.block(region)

@@ -16,7 +16,7 @@ import lzma
 import math
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -162,13 +162,21 @@ def fit(measured: Sequence[Measured], machine: Machine, steps: int = 100, seed: 
     """The numbers, each times some factor, of the least loss that an evolution strategy finds in so many generations:
     separable CMA-ES (Ros and Hansen, "A Simple Modification in CMA-ES Achieving Linear Time and Space Complexity",
     PPSN 2008), of the factors' logarithms."""
-    cases, rng, n = by_problem(measured), np.random.default_rng(seed), len(FITTED)
+    cases = by_problem(measured)
 
     def judged(factors: Any) -> float:
         """Numbers that nothing measured speaks of stay what they are."""
         return loss(cases, made(machine, start * np.exp(factors))) + STAY * float(factors @ factors)
 
     start = np.array([getattr(machine, name) for name in FITTED])
+    found = descended(judged, len(FITTED), steps, seed)
+    best = made(machine, start * np.exp(found))
+    return best if loss(cases, best) < loss(cases, machine) else machine
+
+
+def descended(judged: Callable[[Any], float], n: int, steps: int, seed: int = 0) -> Any:
+    """Of n logarithms, those that are judged least in so many generations."""
+    rng = np.random.default_rng(seed)
     size, parents = 14, 7
     weights = np.log(parents + 0.5) - np.log(np.arange(1, parents + 1))
     weights /= weights.sum()
@@ -179,14 +187,14 @@ def fit(measured: Sequence[Measured], machine: Machine, steps: int = 100, seed: 
     many = min(1 - one, 2 * (mass - 2 + 1 / mass) / ((n + 2) ** 2 + mass) * (n + 2) / 3)
     expected = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n * n))
     mean, spread, sigma, path, shape = np.zeros(n), np.ones(n), 0.15, np.zeros(n), np.zeros(n)
-    best, least = machine, loss(cases, machine)
+    best, least = mean.copy(), judged(mean)
     for _ in range(steps):
         normal = rng.standard_normal((size, n))
         tried = mean + sigma * normal * np.sqrt(spread)
         losses = [judged(factors) for factors in tried]
         order = np.argsort(losses)
         if losses[order[0]] < least:
-            best, least = made(machine, start * np.exp(tried[order[0]])), losses[order[0]]
+            best, least = tried[order[0]], losses[order[0]]
         chosen = normal[order[:parents]]
         step = weights @ chosen
         mean += sigma * step * np.sqrt(spread)

@@ -19,6 +19,27 @@ from minitile.ops.epilogue import Epilogue, extra_tensors, named
 from minitile.ops.gemm import accumulate, finished, in_order, operand_dims, whole
 
 
+def add_shares(C_local, part, parts, tile=0):
+    """The rows of C_local that are this block's share become the sums of those of all parts: the blocks send each other
+    what is the other one's, and add what they get in one order. tile: its number among those that the cluster has.
+    Returns the rows of a share."""
+    high, wide = C_local.shape
+    own = high // parts
+    sums = T.alloc_shared((parts - 1, own, wide), T.float32)  # from the other blocks
+    for step in T.unroll(1, parts):
+        there = (part + step) % parts
+        theirs = T.map_shared_rank(sums, there + parts * tile)
+        for i, j in T.Parallel(high, wide):
+            if i // own == there:
+                theirs[parts - 1 - step, i - there * own, j] = C_local[i, j]
+    T.cluster_sync()
+    for i, j in T.Parallel(high, wide):
+        if i // own == part:
+            for n in T.unroll(parts - 1):
+                C_local[i, j] += sums[n, i - part * own, j]
+    return own
+
+
 def added_together(
     A, B, C, block_M, block_N, block_K, stages, threads, parts, swap, share, share_rows, ahead,
     transpose_a, transpose_b, loose, epilogue, tensors,
@@ -34,23 +55,11 @@ def added_together(
         B_shared = T.alloc_shared((block_N, block_K) if transpose_b else (block_K, block_N), B.dtype)
         high, wide = (block_N, block_M) if swap else (block_M, block_N)
         C_local = T.alloc_fragment((high, wide), T.float32)
-        own = high // parts  # rows that a block stores
-        sums = T.alloc_shared((parts - 1, own, wide), T.float32)  # from the other blocks
         accumulate(
             A, B, A_shared, B_shared, C_local, by * block_M, bx * block_N,
             part * steps // parts, (part + 1) * steps // parts, stages, transpose_a, transpose_b, swap,
         )  # fmt: skip
-        for step in T.unroll(1, parts):
-            there = (part + step) % parts
-            theirs = T.map_shared_rank(sums, there + parts * (by % share_rows + share_rows * (bx % share)))
-            for i, j in T.Parallel(high, wide):
-                if i // own == there:
-                    theirs[parts - 1 - step, i - there * own, j] = C_local[i, j]
-        T.cluster_sync()
-        for i, j in T.Parallel(high, wide):
-            if i // own == part:
-                for n in T.unroll(parts - 1):
-                    C_local[i, j] += sums[n, i - part * own, j]
+        own = add_shares(C_local, part, parts, by % share_rows + share_rows * (bx % share))
         if swap:
             C_shared = T.alloc_shared((wide, own), C.dtype)
             for i, j in T.Parallel(high, wide):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+import fit_quantised
 import quantised
 import serving
 from serving_operations import OPERATIONS
@@ -32,6 +33,35 @@ def test_plans_are_possible(kind):
                 assert plan.block_K % (32 if case.kind == "mxfp4" else quantised.GROUP) == 0
                 assert plan.parts == 1 or case.k // plan.block_K >= 2 * plan.parts
         assert len(found) > 7 or kind == "mxfp4:16"
+
+
+@pytest.mark.parametrize(("kind", "geometric"), [("w4a16", 0.95), ("fp8", 0.96)])
+def test_choices_follow_what_was_measured(kind, geometric):
+    """Of the measured plans; and most of what the op itself chooses was measured, and is as good."""
+    (bits, rates), cases = fit_quantised.KINDS[kind], fit_quantised.read(kind)
+    assert len(cases) > 39
+    assert fit_quantised.geometric_mean(fit_quantised.shares(cases, bits, rates)) > geometric
+    known = [(entries[0], {e.plan: e.time for e in entries}) for entries in cases if len(entries) > 1]
+    chosen = [(OPERATIONS[kind].plan(e.m, e.n, e.k, H200), times) for e, times in known]
+    found = [min(times.values()) / times[plan] for plan, times in chosen if plan in times]
+    assert len(found) > len(chosen) / 2
+    assert fit_quantised.geometric_mean(found) > geometric - 0.01
+
+
+def test_a_fit_brings_numbers_nearer():
+    bits, rates = fit_quantised.KINDS["fp8"]
+    cases = fit_quantised.read("fp8")[:5]
+    wrong = fit_quantised.replace(rates, memory=rates.memory / 2)
+    fitted = fit_quantised.fit(cases, bits, wrong, 3)
+    assert fit_quantised.loss(cases, bits, fitted) < fit_quantised.loss(cases, bits, wrong)
+
+
+def test_measured_plans_are_read_as_they_are_written():
+    for kind in fit_quantised.KINDS:
+        for case in quantised.cases_of([f"{kind}:16"], ["4096x4096"]):
+            for plan in quantised.plans(case, H200):
+                if not plan.all_reduce:
+                    assert fit_quantised.plan_of(kind, str(plan)) == plan
 
 
 def test_what_is_worth_most_comes_first():

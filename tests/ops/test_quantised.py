@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 
 import minitile as mt
+import minitile.language as T
 from minitile.ops import Fp8Plan, QuantisedPlan, matmul_fp8, matmul_quantised, pack_weights, quantise_weights
+from minitile.ops.quantised.cost import ROOM, TAKEN, blocks_with_room
+from minitile.ops.quantised.fp8_gemm import gemm_fp8_blocks
+from minitile.ops.quantised.gemm import gemm_quantised
 from minitile.ops.quantised.pack import FORMATS
 from minitile.ops.quantised.plans import choose_fp8, choose_quantised
 
@@ -223,6 +227,40 @@ def test_choices_are_possible(rows):
         fp8 = choose_fp8(rows, n, k, 132)
         assert fp8.block_N // fp8.parts % 8 == 0
         assert fp8.stages * (fp8.block_M + fp8.block_N) * 132 < 200 * 1024
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Fp8Plan(64, 128, 3, 256, 4, together=2),
+        Fp8Plan(64, 128, 4, 256),  # some bytes too many for two
+        Fp8Plan(128, 128, 4, 256, 2, overlap=True),
+        QuantisedPlan(8, 64, 256, 4, 128, 2),
+        QuantisedPlan(16, 64, 128, 3, 128, 8, together=5),
+        QuantisedPlan(16, 128, 128, 5, 256),
+    ],
+    ids=str,
+)
+def test_blocks_with_room_are_known(plan):
+    """As many as registers and shared memory of the compiled kernel leave."""
+    if isinstance(plan, Fp8Plan):
+        kernel, deep, bits = gemm_fp8_blocks(T.float8_e4m3, T.float8_e4m3, T.bfloat16), 128, 8
+        specs = (
+            mt.spec((64, 1024), "e4m3"),
+            mt.spec((1024, 1024), "e4m3"),
+            mt.spec((8, 64), "f32"),
+            mt.spec((8, 8), "f32"),
+            mt.spec((64, 1024), "bf16"),
+        )
+    else:
+        kernel, deep, bits = gemm_quantised(T.bfloat16, T.bfloat16, "int4", 128, T.bfloat16), plan.block_K, 4
+        words, table = mt.spec((64, 64, 128), "i32"), mt.spec((8, 1024), "bf16")
+        specs = mt.spec((64, 1024), "bf16"), words, table, None, mt.spec((64, 1024), "bf16")
+    made = kernel.configured(**plan._asdict()).compile(*specs, target="sm_90a")
+    info = made.launch_info
+    assert made.spills == 0
+    by_registers = 65536 // (-(-made.registers // 8) * 8 * info.block[0])
+    assert blocks_with_room(plan, deep, bits) == min(by_registers, ROOM // (info.dynamic_shared + TAKEN))
 
 
 def test_what_does_not_fit():

@@ -1,7 +1,7 @@
 """`mt.ops.matmul_quantised(a, weights)` and `mt.ops.matmul_fp8(a, b, scales)`: few rows by weights of 4 and 8 bits.
 
-Weights are packed once (pack.py). A plan is chosen by a few rules; a repeated call looks up the launch, as
-`matmul` does.
+Weights are packed once (pack.py). The plan of the least estimate is chosen (plans.py, cost.py); a repeated call looks
+up the launch, as `matmul` does.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ import minitile.language as T
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType, bf16
 from minitile.ops.quantised.pack import FORMATS, TILE
+from minitile.ops.split import add_shares
 
 Pairs = Callable[[Any, Any, Any], Any]  # (word, h, g) → the word of a pair of 16-bit numbers
 
@@ -123,8 +124,8 @@ def scale_of(number: Any, format: str) -> Any:
 
 def add_up(C_local: Any, C: Any, part: Any, parts: int, column: Any, row: Any, everywhere: bool) -> None:
     """Stores C_local, a tile of Cᵀ that begins at this column and row of C, of which each block of a cluster has a
-    part: the blocks send each other their sums of the columns that the other one stores, and add what they get in one
-    order. everywhere: all blocks get all sums, which are more bytes, but need no barrier of the cluster behind them."""
+    part: each adds up those columns that it stores (split.add_shares). everywhere: all blocks get all sums, which are
+    more bytes, but need no barrier of the cluster behind them."""
     high, wide = C_local.shape
     share = high // parts
     if everywhere:
@@ -133,18 +134,7 @@ def add_up(C_local: Any, C: Any, part: Any, parts: int, column: Any, row: Any, e
             if i // share == part:
                 C[row + j, column + i] = C_local[i, j]
         return
-    sums = T.alloc_shared((parts - 1, share, wide), T.float32)  # from the other blocks
-    for step in T.unroll(1, parts):
-        there = (part + step) % parts
-        theirs = T.map_shared_rank(sums, there)
-        for i, j in T.Parallel(high, wide):
-            if i // share == there:
-                theirs[parts - 1 - step, i - there * share, j] = C_local[i, j]
-    T.cluster_sync()
-    for i, j in T.Parallel(high, wide):
-        if i // share == part:
-            for n in T.unroll(parts - 1):
-                C_local[i, j] += sums[n, i - part * share, j]
+    add_shares(C_local, part, parts)
     for i, j in T.Parallel(high, wide):
         if i // share == part:
             C[row + j, column + i] = C_local[i, j]

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
+from minitile.ops.quantised.cost import H200_FP8, H200_W4A16, ROOM, TAKEN, estimate, shared_bytes
+
 PARTS = (1, 2, 4, 8)  # blocks of a cluster along K
-TOGETHER = {(8, 1): 6, (8, 2): 4, (16, 1): 3, (16, 2): 2}  # by rows and groups of a step: what registers do for
 LEAST = 4  # steps of K that a block has
-GAP, ENDS, MEETING = 110, 4400, 1000  # cycles: between steps, of a tile's begin and end, of a cluster
-FROM_L2, ARRIVING = 38.0, 56.0  # bytes a cycle for each multiprocessor
+SCALED = 128  # of K, that have one scale
+FORMS = ((64, 128, 128), (128, 256, 128), (256, 256, 128), (64, 128, 256), (128, 256, 256))  # columns, threads, of K
+MOST_OF_A_TILE = 4096  # rows times columns of sums, for which registers do
+MOST_SHARED = 227 * 1024
+# Blocks of a multiprocessor that registers do for, by rows, columns, and groups of a step.
+TOGETHER = {
+    (8, 64, 1): 6,
+    (8, 64, 2): 4,
+    (16, 64, 1): 5,
+    (32, 64, 1): 4,
+    (8, 128, 1): 3,
+    (16, 128, 1): 3,
+    (16, 128, 2): 2,
+}
+TOGETHER_FP8 = {(8, 64): 5, (16, 64): 5, (32, 64): 4, (64, 64): 2}
 
 
 class QuantisedPlan(NamedTuple):
@@ -32,12 +47,7 @@ class QuantisedPlan(NamedTuple):
     together: int = 0
 
     def __str__(self) -> str:
-        words = f"{self.block_M}x{self.block_N}x{self.block_K}, {self.stages} stages, {self.threads} threads"
-        words += f", cluster of {self.parts} along K" if self.parts > 1 else ""
-        words += ", all-reduce" if self.all_reduce else ""
-        words += "" if self.early else ", trigger late"
-        words += f", {self.together} together" if self.together else ""
-        return words + (", scaled sums" if self.sums else ", scaled weights")
+        return _words(self, self.block_K) + (", scaled sums" if self.sums else ", scaled weights")
 
 
 class Fp8Plan(NamedTuple):
@@ -57,13 +67,17 @@ class Fp8Plan(NamedTuple):
     share: int = 1
 
     def __str__(self) -> str:
-        words = f"{self.block_M}x{self.block_N}x128, {self.stages} stages, {self.threads} threads"
-        words += f", cluster of {self.parts} along K" if self.parts > 1 else ""
-        words += f", cluster of {self.share} along M" if self.share > 1 else ""
-        words += ", all-reduce" if self.all_reduce else ""
-        words += "" if self.early else ", trigger late"
-        words += f", {self.together} together" if self.together else ""
-        return words + (", overlapped" if self.overlap else "")
+        return _words(self, SCALED, self.share) + (", overlapped" if self.overlap else "")
+
+
+def _words(plan: QuantisedPlan | Fp8Plan, deep: int, share: int = 1) -> str:
+    """What both kinds have, in steps of `deep`."""
+    words = f"{plan.block_M}x{plan.block_N}x{deep}, {plan.stages} stages, {plan.threads} threads"
+    words += f", cluster of {plan.parts} along K" if plan.parts > 1 else ""
+    words += f", cluster of {share} along M" if share > 1 else ""
+    words += ", all-reduce" if plan.all_reduce else ""
+    words += "" if plan.early else ", trigger late"
+    return words + (f", {plan.together} together" if plan.together else "")
 
 
 AnyPlan = TypeVar("AnyPlan", QuantisedPlan, Fp8Plan)
@@ -87,6 +101,12 @@ def rows_of(m: int, most: int = 128) -> int:
     return next((n for n in (8, 16, 32, 64) if n >= least), -(-least // 16) * 16)
 
 
+def parts_of(tiles: int, steps: int, processors: int) -> list[int]:
+    """Those that leave neither most multiprocessors idle nor many more blocks than there is room for."""
+    found = [p for p in PARTS if steps >= 2 * p and 0.45 * processors <= tiles * p <= 5 * processors]
+    return found or [1 if tiles > processors else max(p for p in PARTS if p == 1 or steps >= 2 * p)]
+
+
 def parts_for(tiles: int, steps: int, processors: int, blocks: int, most: int) -> int:
     """As many as give each multiprocessor `blocks`, and each block LEAST steps."""
     best = 1
@@ -97,12 +117,16 @@ def parts_for(tiles: int, steps: int, processors: int, blocks: int, most: int) -
 
 
 def choose_quantised(m: int, n: int, k: int, group: int, processors: int, wgmma: bool) -> QuantisedPlan:
-    """For M × K rows and N × K weights in groups on so many multiprocessors.
+    """For M × K rows and N × K weights in groups on so many multiprocessors: of up to 32 rows and groups of 128 the
+    plan of the least estimate (cost.py).
 
-    A block reads as many bytes of the rows as of the weights where it has four times as many columns (int4) as rows:
-    so tiles grow with the rows. Scales of groups of 32 go to the weights, and from 65 rows on all do. Of few rows
-    twice as many blocks have room as there are, so that those of the next kernel read weights while these end."""
+    Others by rule. A block reads as many bytes of the rows as of the weights where it has four times as many columns
+    (int4) as rows: so tiles grow with the rows. Scales of groups of 32 go to the weights, and from 65 rows on all
+    do."""
     rows = rows_of(m)
+    if wgmma and group == SCALED and rows <= 32:
+        found = quantised_plans(rows, n, k, processors)
+        return min(found, key=lambda plan: estimate(plan, plan.block_K, 4, m, n, k, processors, H200_W4A16))
     wide = 64 if rows <= 8 else 128
     sums = group >= 64 and rows <= 64
     deep = max(group, 128) if rows <= 32 or not sums else group
@@ -110,41 +134,43 @@ def choose_quantised(m: int, n: int, k: int, group: int, processors: int, wgmma:
     tiles = -(-n // wide) * -(-m // rows)
     blocks = 3 if wide == 64 else 2 if rows <= 32 else 1
     parts = parts_for(tiles, -(-k // deep), processors, blocks, 8) if wgmma else 1
-    together = TOGETHER.get((rows, deep // group), 0) if wgmma and sums else 0
+    together = TOGETHER.get((rows, wide, deep // group), 0) if wgmma and sums else 0
     return QuantisedPlan(rows, wide, deep, stages, wide * 2, parts, sums, together=together)
 
 
+def quantised_plans(rows: int, n: int, k: int, processors: int) -> Iterator[QuantisedPlan]:
+    """What may suit up to 32 rows by weights in groups of 128."""
+    for wide, threads, deep in FORMS:
+        if wide * rows > MOST_OF_A_TILE:
+            continue
+        together = TOGETHER.get((rows, wide, 1), 0) if deep == SCALED else 0
+        for parts in parts_of(-(-n // wide), -(-k // deep), processors):
+            for stages in (2, 4) if deep > SCALED else (3, 5, 8):
+                plan = QuantisedPlan(rows, wide, deep, stages, threads, parts)
+                if shared_bytes(plan, deep, 4) > MOST_SHARED:
+                    continue
+                yield plan
+                if together and together * (shared_bytes(plan, deep, 4) + TAKEN) <= ROOM:
+                    yield plan._replace(together=together)
+
+
 def choose_fp8(m: int, n: int, k: int, processors: int) -> Fp8Plan:
-    """For M × K rows and N × K weights on so many multiprocessors: of up to 64 rows one tile, of which several blocks
-    have room in a multiprocessor; of more rows the plan that `cycles` likes best."""
-    rows, steps = rows_of(m), -(-k // 128)
-    if rows <= 32:
-        parts = parts_for(-(-n // 64), steps, processors, 3, 8)
-        return Fp8Plan(rows, 64, 4, 128, parts, together=5 if rows <= 16 else 4)
-    if rows <= 64:  # as many bytes of the rows would come from L2 as of 64 columns of the weights
-        parts = parts_for(-(-n // 128), steps, processors, 2, 4)
-        return Fp8Plan(rows, 128, 3, 256, parts, together=2)
-    found = []
+    """For M × K rows and N × K weights on so many multiprocessors: the plan of the least estimate (cost.py)."""
+    found = fp8_plans(m, n, k, processors)
+    return min(found, key=lambda plan: estimate(plan, SCALED, 8, m, n, k, processors, H200_FP8, plan.share))
+
+
+def fp8_plans(m: int, n: int, k: int, processors: int) -> Iterator[Fp8Plan]:
+    """What may suit: one tile of up to 64 rows, else tiles of up to 128."""
     for shares in range(-(-m // 128), -(-m // 64) + 1):
-        rows = -(-m // shares) + 7 & ~7
-        alone = rows > 64
-        base = Fp8Plan(rows, 128, 4, 256, overlap=alone, together=0 if alone else 2)
-        found += [base] + [base._replace(share=n) for n in (2, 4) if shares % n == 0]
-        found += [base._replace(parts=2)] if steps >= 2 * LEAST else []
-    return min(found, key=lambda plan: cycles(plan, m, n, steps, processors))
-
-
-def cycles(plan: Fp8Plan, m: int, n: int, steps: int, processors: int) -> float:
-    """What products of many rows take by a plan: in a step the tensor cores, where a wgmma of R columns and 32 of K
-    takes R / 2, or what it takes to read its operands, 128 bytes a cycle; or the way of both tiles, out of L2 (a tile
-    that a cluster has in common once) and into the multiprocessor. Two blocks of a multiprocessor fill each other's
-    gaps: between the steps, and while a tile begins and ends. The gaps and rates are guesses."""
-    blocks = max(1, plan.together)
-    tiles = -(-n // plan.block_N) * -(-m // plan.block_M) * plan.parts
-    waves = -(-tiles // (processors * blocks))
-    products = 4 * plan.block_N // 64 * max(plan.block_M / 2, 16 + plan.block_M / 4)
-    out = 128 * (plan.block_M + plan.block_N / plan.share) / FROM_L2
-    copies = max(out, 128 * (plan.block_M + plan.block_N) / ARRIVING)
-    step = max(products + GAP, copies) if blocks == 1 else max(products * 1.1, copies) * blocks
-    ends = ENDS if blocks == 1 else ENDS * 0.6
-    return waves * (-(-steps // plan.parts) * step + ends + (MEETING if plan.parts * plan.share > 1 else 0))
+        rows = rows_of(m) if shares == 1 else -(-m // shares) + 7 & ~7
+        for wide in (64, 128) if rows <= 64 else (128,):
+            for parts in parts_of(-(-n // wide) * shares, -(-k // SCALED), processors):
+                for stages in (3, 4, 6) if rows <= 64 else (4,):
+                    plan = Fp8Plan(rows, wide, stages, wide * 2, parts, rows > 64)
+                    if shared_bytes(plan, SCALED, 8) > MOST_SHARED:
+                        continue
+                    yield plan
+                    together = TOGETHER_FP8.get((rows, wide), 2 if wide == 128 and 32 < rows <= 64 else 0)
+                    if together and together * (shared_bytes(plan, SCALED, 8) + TAKEN) <= ROOM:
+                        yield plan._replace(together=together)

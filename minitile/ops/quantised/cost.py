@@ -1,0 +1,177 @@
+"""How long a plan of `matmul_quantised` or `matmul_fp8` takes on a GPU: a model with a few numbers, fitted to what
+benchmarks/quantised.py measured on an H200 of W4A16 and fp8, 1326 times of 93 problems.
+
+    step     of K: what its threads do one after the other, and not less than the latency of copies by their stages
+    block    its steps and its ends; blocks of a multiprocessor work side by side, those beyond come after them
+    bounds   what all blocks of the fullest multiprocessor compute and copy, memory, L2; near bounds add up in part
+
+Where more blocks have room than a launch has, those of the next one come early into some multiprocessors' free places
+and late into others', so that one may get as many blocks of a launch as it has room for (`unlucky`): room to spare is
+no good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from minitile.hardware import BLOCK_REGISTERS
+
+ROOM = 228 * 1024  # bytes of a multiprocessor's shared memory
+TAKEN = 1024  # of it, that a block takes besides
+PRODUCER = 128  # threads that copy, where a multiprocessor has as many blocks as it may
+FP8 = 8  # bits
+
+
+class Plan(Protocol):
+    """What QuantisedPlan and Fp8Plan have in common."""
+
+    @property
+    def block_M(self) -> int: ...
+    @property
+    def block_N(self) -> int: ...
+    @property
+    def stages(self) -> int: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def parts(self) -> int: ...
+    @property
+    def early(self) -> bool: ...
+    @property
+    def together(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Units: µs, bytes, bytes per µs.
+
+    start: of a kernel; ends: of a block; bar: of a step of 128. serial: of an element of a weights' tile that a thread
+    unpacks, unpacked: where all threads of a multiprocessor do. product: of a product of a step, for a warpgroup; sum:
+    of adding one up. latency: of a copy. arriving: bytes into a multiprocessor; memory, l2: of the GPU. blend: the
+    exponent with which bounds are added. meet, power: of a cluster of P blocks, meet · P^power; exchange: of the sums
+    that they send. shared: by how much longer all takes where blocks of a cluster read the weights together. stored:
+    bytes of results. late: what a late trigger costs. unlucky: the share of the room that a launch leaves, that one
+    multiprocessor may get.
+    """
+
+    start: float
+    ends: float
+    bar: float
+    serial: float
+    unpacked: float
+    product: float
+    sum: float
+    latency: float
+    arriving: float
+    memory: float
+    l2: float
+    blend: float
+    meet: float
+    power: float
+    exchange: float
+    shared: float
+    stored: float
+    late: float
+    unlucky: float
+
+
+H200_W4A16 = Rates(
+    start=0.7211,
+    ends=2.166,
+    bar=0.1454,
+    serial=1.974e-5,
+    unpacked=1.611e-5,
+    product=2.449e-7,
+    sum=1.266e-6,
+    latency=0.6403,
+    arriving=149700.0,
+    memory=4.854e6,
+    l2=1.924e7,
+    blend=3.735,
+    meet=0.2351,
+    power=1.738,
+    exchange=4467.0,
+    shared=0.0,
+    stored=5713.0,
+    late=0.8369,
+    unlucky=0.3561,
+)
+H200_FP8 = Rates(
+    start=0.7304,
+    ends=1.928,
+    bar=0.1059,
+    serial=0.0,
+    unpacked=0.0,
+    product=9.352e-8,
+    sum=9.913e-7,
+    latency=0.9538,
+    arriving=76930.0,
+    memory=3.862e6,
+    l2=7.22e6,
+    blend=12.67,
+    meet=0.1725,
+    power=1.272,
+    exchange=5348.0,
+    shared=0.4019,
+    stored=66770.0,
+    late=0.4018,
+    unlucky=0.4203,
+)
+
+
+def estimate(
+    plan: Plan, deep: int, bits: int, m: int, n: int, k: int, processors: int, rates: Rates, share: int = 1
+) -> float:
+    """Microseconds of M × K rows by N × K weights of `bits`, in steps of `deep`; share: blocks that read the weights
+    together."""
+    high, wide, threads, parts = plan.block_M, plan.block_N, plan.threads, plan.parts
+    tiles = -(-m // high) * -(-n // wide) * parts
+    all_steps = -(-k // deep)
+    steps = -(-all_steps // parts)
+    room = blocks_with_room(plan, deep, bits)
+    each = -(-tiles // processors)
+    rounds = -(-each // min(room, each))
+    fullest = each + rates.unlucky * (room - each) if tiles <= processors * room and plan.early else each
+    elements = wide * deep if bits != FP8 else 0  # that threads unpack
+    multiply = wide * high * (deep * rates.product + rates.sum)
+    step = rates.bar * (deep / 128) ** 0.5 + elements / threads * rates.serial + multiply * 128 / threads
+    ends = rates.ends + 2 * high * wide / parts / rates.stored
+    weights, rows = _step(plan, deep, bits)
+    bounds = (
+        rounds * (steps * max(step, rates.latency / plan.stages) + ends),
+        fullest * steps * (elements * rates.unpacked + multiply / 2),
+        fullest * steps * (weights + rows) / rates.arriving,
+        (n * k * weights / (wide * deep) + 2 * m * n) / rates.memory,
+        tiles * steps * (weights / share + rows) / rates.l2,
+    )
+    time: float = sum([bound**rates.blend for bound in bounds]) ** (1 / rates.blend) + rates.start
+    if parts > 1:
+        time += rates.meet * parts**rates.power + high * wide * 4 * (parts - 1) / parts / rates.exchange
+    return time * (1 + rates.shared * (share > 1)) + (0.0 if plan.early else rates.late)
+
+
+def _step(plan: Plan, deep: int, bits: int) -> tuple[float, int]:
+    """Bytes of the weights, with scales of 128 in 16 bits, and of the rows that a step brings."""
+    if bits == FP8:
+        return plan.block_N * deep, plan.block_M * deep
+    return plan.block_N * deep * (bits / 8 + 2 / 128), plan.block_M * deep * 2
+
+
+def shared_bytes(plan: Plan, deep: int, bits: int) -> int:
+    """Of a block: its stages; and the others' sums, or its results of 2 bytes on their way."""
+    weights, rows = _step(plan, deep, bits)
+    scales = -(-plan.block_M // 32) * 128 if bits == FP8 else 0
+    tile = plan.block_M * plan.block_N
+    return int(plan.stages * (weights + rows + scales) + (tile * 4 * (plan.parts - 1) // plan.parts or tile * 2)) + 256
+
+
+def blocks_with_room(plan: Plan, deep: int, bits: int) -> int:
+    """Of a multiprocessor; the registers of a thread are what ptxas uses for such a kernel, or a little more."""
+    room = ROOM // (shared_bytes(plan, deep, bits) + TAKEN)
+    if plan.together:
+        return max(1, min(room, plan.together))
+    sums = plan.block_M * plan.block_N / plan.threads
+    used = 40 + 2 * sums if bits == FP8 else 3.5 + 55 * plan.block_N * deep / (64 * plan.threads) + 1.4 * sums
+    registers = min(-(-int(used) // 8) * 8, BLOCK_REGISTERS // (plan.threads + PRODUCER))
+    return max(1, min(room, BLOCK_REGISTERS // (registers * (plan.threads + PRODUCER))))

@@ -37,7 +37,6 @@ from minitile.transforms.layout.infer_layouts import infer_layouts
 from minitile.transforms.manager import After, Pass, PassContext, run_passes
 from minitile.transforms.pipeline.accumulator_init import accumulator_init
 from minitile.transforms.pipeline.cdna4_interleave import cdna4_half_tiles, cdna4_interleave
-from minitile.transforms.pipeline.check_schedule import check_schedule
 from minitile.transforms.pipeline.choose_stages import choose_stages, deepen_stages
 from minitile.transforms.pipeline.double_buffer import double_buffer
 from minitile.transforms.pipeline.hoist_copies import hoist_copies
@@ -49,6 +48,7 @@ from minitile.transforms.pipeline.sink_wgmma_waits import sink_wgmma_waits
 from minitile.transforms.pipeline.skew import skew
 from minitile.transforms.pipeline.software_pipeline import software_pipeline
 from minitile.transforms.pipeline.spread_copies import spread_copies
+from minitile.transforms.schedule.verify import check_schedule
 from minitile.transforms.sync.allocate_shared_memory import allocate_shared_memory
 from minitile.transforms.sync.complete_origins import complete_origins
 from minitile.transforms.sync.drop_access_ranges import drop_access_ranges

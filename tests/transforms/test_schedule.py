@@ -14,9 +14,9 @@ from minitile.ir.ops import control
 from minitile.ir.parser import parse_kernel
 from minitile.ir.verifier import verify
 from minitile.transforms.manager import PassContext
-from minitile.transforms.pipeline.check_schedule import check_schedule
 from minitile.transforms.pipeline.skew import skew
 from minitile.transforms.pipeline.software_pipeline import software_pipeline
+from minitile.transforms.schedule.verify import check_schedule
 from tests.transforms.agree import agree, count, run
 
 RANDOM = np.random.default_rng(7)

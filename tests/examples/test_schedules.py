@@ -98,6 +98,66 @@ def test_trip_counts(target, shared, rows):
                 assert error(result, weights @ v.astype(np.float64)) < 5e-3  # bf16 rounds some sums the other way
 
 
+@mt.kernel
+def deep(
+    A: T.Tensor(("N", 32), T.bfloat16),
+    B: T.Tensor((32, 64), T.bfloat16),
+    W: T.Tensor((64, 64), T.bfloat16),
+    V: T.Tensor(("N", 64), T.bfloat16),
+    O: T.Tensor((64, 64), T.float32),  # noqa: E741
+    order: tuple,
+    stage: tuple,
+):
+    """Sum over blocks of 64 rows of bf16(bf16(A B) W) V: three products in a row, with steps between."""
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((64, 32), T.bfloat16)
+        b = T.alloc_shared((32, 64), T.bfloat16)
+        w = T.alloc_shared((64, 64), T.bfloat16)
+        v = T.alloc_shared((64, 64), T.bfloat16)
+        x = T.alloc_fragment((64, 64), T.float32)
+        p = T.alloc_fragment((64, 64), T.bfloat16)
+        y = T.alloc_fragment((64, 64), T.float32)
+        q = T.alloc_fragment((64, 64), T.bfloat16)
+        o = T.alloc_fragment((64, 64), T.float32)
+        T.clear(o)
+        T.copy(B, b)
+        T.copy(W, w)
+        for n in T.Pipelined(T.ceildiv(A.shape[0], 64), order=order, stage=stage):
+            T.copy(A[n * 64, 0], a)
+            T.copy(V[n * 64, 0], v)
+            T.gemm(a, b, x, clear_accum=True)
+            T.copy(x, p)
+            T.gemm(p, w, y, clear_accum=True)
+            T.copy(y, q)
+            T.gemm(q, v, o)
+        T.copy(o, O)
+
+
+STAGES = {
+    "two": ((0, 1, 3, 4, 2), (0, 0, 0, 0, 1)),
+    "three": ((0, 4, 1, 3, 2), (0, 0, 1, 1, 2)),
+    "three, each behind the one before": ((3, 4, 1, 2, 0), (0, 0, 1, 1, 2)),
+    "four": ((4, 3, 1, 2, 0), (0, 1, 2, 2, 3)),
+    "four, in order": ((0, 1, 2, 3, 4), (0, 0, 1, 2, 3)),
+}
+
+
+@pytest.mark.parametrize(("target", "name", "rows"), thinned(TARGETS, list(STAGES), [0, 64, 128, 256, 300]))
+def test_two_three_and_four_stages(target, name, rows):
+    """With fewer iterations than stages, as many, and more."""
+    rng = np.random.default_rng(rows)
+    a, b, w, v = (rng.integers(-1, 2, shape).astype(BF16) for shape in ((rows, 32), (32, 64), (64, 64), (rows, 64)))
+    expected = np.zeros((64, 64))
+    for at in range(0, rows, 64):
+        block, other = (np.zeros((64, x.shape[1]), np.float32) for x in (a, v))
+        block[: len(a[at : at + 64])], other[: len(a[at : at + 64])] = a[at : at + 64], v[at : at + 64]
+        p = (block @ b.astype(np.float32)).astype(BF16).astype(np.float32)
+        expected += (p @ w.astype(np.float32)).astype(BF16).astype(np.float64) @ other
+    order, stage = ((-1, -1, *each) for each in STAGES[name])
+    for result in run(deep, [a, b, w, v, poisoned((64, 64), np.float32)], target, order=order, stage=stage):
+        np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
 def two_products(order, stage, stages=2, common=True):
     """A Bᵀ − C Bᵀ, or − C Dᵀ: two sums that do not need each other."""
 

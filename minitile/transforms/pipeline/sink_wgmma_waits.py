@@ -18,7 +18,8 @@ as they can be:
   is awaited;
 * before an operation that writes to shared memory which the gemm still reads;
 * before an operation that overwrites registers which the gemm still reads, be it the one of the iteration before:
-  those of a carried operand, when its next value is made; those that a branch hands on, when what it hands on is;
+  those of a carried operand, when its next value is made, or at the loop's end, if that was before; those that a branch
+  hands on, when what it hands on is;
 * before ordinary instructions that touch an accumulator, be it another gemm's: ptxas would serialise all gemms
   (`accumulators.py` knows which tiles share its registers, across loops and branches, and what writes them);
 * before a slot of a ring is received that the producer cannot fill because of the slot that it holds;
@@ -274,7 +275,13 @@ class _Walk:
         return bool(users) and all(isinstance(op, roles.AsyncGemm) and op.c is becomes for op in users)
 
     def stays(self, flight: _Flight, end: Op | None) -> bool:
-        return self.only_yielded(flight, end) and not self.awaited_first(flight, end)
+        return self.only_yielded(flight, end) and not self.awaited_first(flight, end) and not self.replaced(flight)
+
+    def replaced(self, flight: _Flight) -> bool:
+        """Whether the loop's end copies something to the registers that the gemm reads: it was made before the gemm was
+        issued, so that nothing behind it stands for the copy."""
+        read = () if flight.operand is None else _registers_of(flight.operand)
+        return any(self.next_of.get(v, v) is not v for v in read)
 
     def refills(self, end: Op | None) -> bool:
         """Whether an accumulator is filled by copies at the loop's end: with a splat or a tile of outside, with one

@@ -57,8 +57,7 @@ class Expansion:
             if count > 1:  # made in each stage that uses it
                 for r in op.results:
                     del self.made[r]
-        self.twice = {r for op, count in often.items() if count > 1 for r in op.results}
-        self.home = dict(self.made) | {c: self.ready(y) - 1 for c, y in self.next_of.items()}
+        self.since = dict(self.made) | {c: self.ready(y) - 1 for c, y in self.next_of.items()}
         self.uses = {(v, stage) for op, stage in line for v in used(op)}
         self.wants_iv = {stage for v, stage in self.uses if v is loop.iv}
         self.state = self._state()
@@ -80,14 +79,14 @@ class Expansion:
     def _state(self) -> State:
         """What goes from turn to turn: the carried values that are known when a turn begins, those that are made in it,
         and what else later stages use."""
-        far: dict[Value, int] = {c: 1 for c, h in self.home.items() if c in self.next_of and h < 0}
+        far: dict[Value, int] = {c: 1 for c, h in self.since.items() if c in self.next_of and h < 0}
         uses = {*self.uses, *((y, self.ready(y)) for y in self.ends)}
         for v, stage in uses:
-            if v in self.home and stage > self.home[v]:
-                far[v] = max(far.get(v, 0), stage - self.home[v])
+            if v in self.since and stage > self.since[v]:
+                far[v] = max(far.get(v, 0), stage - self.since[v])
         own = self.loop.carried
-        first = [(c, 1) for c in own if self.home[c] < 0]
-        then = [(c, 1) for c in own if self.home[c] >= 0 and c in far]
+        first = [(c, 1) for c in own if self.since[c] < 0]
+        then = [(c, 1) for c in own if self.since[c] >= 0 and c in far]
         rest = [(v, d) for v, most in far.items() for d in range(1, most + 1) if d > 1 or v not in self.next_of]
         return [*first, *then, *sorted(rest, key=lambda each: (each[0].serial, each[1]))]
 
@@ -152,7 +151,7 @@ class Expansion:
         for stage in range(turn + 1):
             self.at(names, stage, iv)
         for c, init in zip(loop.carried, loop.init, strict=True):
-            if self.home[c] == turn:  # no iteration before makes what the first one is handed
+            if self.since[c] == turn:  # no iteration before makes what the first one is handed
                 names[turn][c] = init
         self.copy(names, [(op, stage) for op, stage in self.line if stage <= turn])
         return [self.handed(names, values, n, turn) for n in range(len(self.state))]
@@ -180,7 +179,7 @@ class Expansion:
     def epilogue(self, values: Sequence[Value]) -> list[Value]:
         """The turns behind the last one in which an iteration begins; the loop's results."""
         b, loop = self.b, self.loop
-        results: Names = {c: v for (c, d), v in zip(self.state, values, strict=True) if d == 1 and self.home[c] < 0}
+        results: Names = {c: v for (c, d), v in zip(self.state, values, strict=True) if d == 1 and self.since[c] < 0}
         last: Value | None = None
         some: Sequence[Value | None] = values
         for past in range(1, self.stages):  # turns behind the last iteration's first
@@ -197,7 +196,7 @@ class Expansion:
                 if stage >= past
             ]
             self.copy(names, line)
-            results |= {c: self.now(names, y, past) for c, y in self.next_of.items() if self.home[c] == past - 1}
+            results |= {c: self.now(names, y, past) for c, y in self.next_of.items() if self.since[c] == past - 1}
             some = [self.handed(names, some, n, self.stages, past) for n in range(len(self.state))]
         return [results[c] for c in loop.carried]
 
@@ -207,7 +206,7 @@ class Expansion:
         """For each stage, what the values of earlier turns are called in it."""
         names: list[Names] = [{} for _ in range(self.stages)]
         for (v, turns), value in zip(self.state, values, strict=True):
-            stage = self.home[v] + turns
+            stage = self.since[v] + turns
             if value is not None and stage < self.stages:
                 names[stage][v] = value
         return names
@@ -222,7 +221,7 @@ class Expansion:
 
     def now(self, names: list[Names], value: Value, stage: int) -> Value:
         """What a value is called in a stage: it has been made in this turn, or one before, or outside."""
-        while value not in names[stage] and self.home.get(value) == stage and value in self.next_of:
+        while value not in names[stage] and self.since.get(value) == stage and value in self.next_of:
             value, stage = self.next_of[value], stage + 1
         return names[stage].get(value, value)
 
@@ -233,7 +232,7 @@ class Expansion:
         v, turns = self.state[n]
         if turns > 1:
             return values[self.state.index((v, turns - 1))]
-        stage, made = self.home[v], v
+        stage, made = self.since[v], v
         if v in self.next_of:
             stage, made = stage + 1, self.next_of[v]
         return values[n] if stage < past or stage > begun else self.now(names, made, stage)
@@ -243,7 +242,7 @@ class Expansion:
             if steady:
                 self.before(n)
             for v in used(op):
-                if v in self.next_of and self.home[v] == stage and v not in names[stage]:
+                if v in self.next_of and self.since[v] == stage and v not in names[stage]:
                     names[stage][v] = self.now(names, v, stage)
             self.b.emit(clone(op, names[stage]))
             if steady:

@@ -71,7 +71,7 @@ def writes(op: Op, mem: Value | None) -> bool:
 class Body:
     """A loop's body. `unit`: the entry of each fixed operation; `feeders`: the copies, and branches of nothing but
     copies, that may run ahead; `ahead`: those of them whose entry has nothing else. `each`: without marks, where each
-    operation is an entry."""
+    operation but constants is an entry."""
 
     def __init__(self, loop: control.For, each: bool = False) -> None:
         self.loop = loop
@@ -86,12 +86,10 @@ class Body:
                 at = op.number
             elif not op.terminator:
                 self.ops.append(op)
-                if each:
-                    self.unit[op] = len(self.unit)
-                elif self._is_free(op):
+                if isinstance(op, arith.Constant) if each else self._is_free(op):
                     self.free.add(op)
                 else:
-                    self.unit[op] = at
+                    self.unit[op] = len(self.unit) if each else at
         self.number = {op: n for n, op in enumerate(self.ops)}
         self.fixed = list(self.unit)
         self.units = set(self.unit.values())
@@ -207,9 +205,28 @@ class Body:
                 mem = both[0][0].mem or both[0][1].mem
                 name = "memory" if mem is None else mem.name or "a buffer"
                 distance, first, second = min(((self._apart(a, b, 0), a, b) for a, b in both), key=itemgetter(0))
-                yield Edge(earlier, op, distance, _kind(first, second), name)
+                yield from self._edges(earlier, op, distance, _kind(first, second), name)
                 distance, first, second = min(((self._apart(b, a, 1), b, a) for a, b in both), key=itemgetter(0))
-                yield Edge(op, earlier, distance, _kind(first, second), name)
+                yield from self._edges(op, earlier, distance, _kind(first, second), name)
+
+    def _edges(self, source: Op, target: Op, distance: int, kind: str, what: str) -> Iterator[Edge]:
+        """What is asynchronous is over where its token is waited for."""
+        for end in self.waits.get(source, [source]):
+            if end is not target:
+                yield Edge(end, target, distance, kind, what)
+
+    @cached_property
+    def waits(self) -> dict[Op, list[Op]]:
+        """For each asynchronous operation of the loop the waits for it."""
+        found: dict[Op, list[Op]] = {}
+        for wait in self.fixed:
+            tokens = [wait.token] if isinstance(wait, tile.Wait) else []
+            for token in tokens:  # those of a join are appended
+                if isinstance(token.op, tile.Join):
+                    tokens += token.op.tokens
+                elif token.op in self.unit:
+                    found.setdefault(token.op, []).append(wait)
+        return found
 
     def _apart(self, one: Access, other: Access, least: int) -> int:
         """How many iterations later, `least` or more, an access may meet another one's version."""
@@ -265,8 +282,8 @@ class Body:
 
 def accesses_of(op: Op) -> list[Access]:
     """What an operation accesses, with all that is in it; one that may order others, all memory. Slots of rings have an
-    order of their own."""
-    if isinstance(op, RING):
+    order of their own, and a token is for what has it."""
+    if isinstance(op, (*RING, tile.Wait)):
         return []
     found: list[Access] = []
     for inner in op.walk():

@@ -30,8 +30,8 @@ class Place:
 
     stage   turns behind the turn in which its iteration begins; negative: ahead of it
     order   its place in the turn
-    end     in turns whose iteration there is none of: "peeled", it is not written there; "guarded", it stands under a
-            condition, and what it makes is a token that is complete, or zeros; "kept", it runs on what is there
+    end     where its iteration is none: "peeled", it is not written there; "guarded", it stands under a condition, and
+            what it makes is a token that is complete, or zeros; "kept", it runs on what is there
     """
 
     stage: int

@@ -50,9 +50,10 @@ def side_by_side(loop: control.For, threads: int, consumers: int) -> Schedule | 
     turn = [*(op for op in ops[: issued + 1] if op not in late), *(op for op in ops if op in late)]
     turn += [op for op in ops[issued + 1 :] if op not in late]
     at = {op: n for n, op in enumerate(turn)}
-    schedule = Schedule(tuple([Place(int(op in late), at[op]) for op in ops]))
+    body = Body(loop, each=True)
+    schedule = Schedule(tuple([Place(int(op in late), at[op]) for op in body.unit]))
     try:
-        verify(Body(loop, each=True), schedule)
+        verify(body, schedule)
     except ScheduleError:
         return None
     return schedule if rest else None

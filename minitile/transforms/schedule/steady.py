@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import LanguageError
-from minitile.ir.ops import arith, control, roles
+from minitile.ir.ops import control, roles
 from minitile.ir.types import PipelineType
 from minitile.transforms.schedule.graph import RING, Body, used, writes
 from minitile.transforms.schedule.schedule import Schedule
@@ -27,16 +27,19 @@ def steady(loop: control.For, schedule: Schedule) -> Line:
 
 
 def in_order(loop: control.For, schedule: Schedule) -> Line:
-    """The turn of a schedule that gives each operation a place. Constants are written again where another stage uses
-    them."""
-    ops = [op for op in loop.body.ops if not op.terminator]
-    stage = {op: schedule.places[n].stage for n, op in enumerate(ops)}
-    place = {op: schedule.places[n].order for n, op in enumerate(ops)}
+    """The turn of a schedule that gives each operation a place. Constants are written wherever they are used."""
+    body = Body(loop, each=True)
+    place = {op: schedule.places[unit] for op, unit in body.unit.items()}
     line: Line = []
-    for op in sorted(ops, key=lambda op: place[op]):
-        again = [v.op for v in used(op) if isinstance(v.op, arith.Constant) and stage.get(v.op, stage[op]) != stage[op]]
-        line += [(c, stage[op]) for c in dict.fromkeys(again) if (c, stage[op]) not in line]
-        line.append((op, stage[op]))
+
+    def constants(values: Iterable[Value], stage: int) -> None:
+        made = [v.op for v in values if v.op in body.free]
+        line.extend([(c, stage) for c in dict.fromkeys(made) if c is not None and (c, stage) not in line])
+
+    for op in sorted(place, key=lambda op: place[op].order):
+        constants(used(op), place[op].stage)
+        line.append((op, place[op].stage))
+    constants(loop.body.yielded, 0)
     return line
 
 

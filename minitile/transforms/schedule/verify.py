@@ -1,5 +1,5 @@
-"""Whether a loop's schedule keeps what each operation needs, whoever has found it; and the pass that asks this of the
-user's own schedules, and brings them into normal form.
+"""Whether a loop's schedule keeps what each operation needs, a user's or a policy's; and the pass that asks this of
+the user's own schedules, and brings them into normal form.
 
     for … {order = (0, 1, 4, 2, 3), stage_of = (0, 1, 1, 2, 2)}        for … {order = (-1, 1, 4, 2, 3),
                                                                   →           stage_of = (-1, 0, 0, 1, 1)}

@@ -55,9 +55,11 @@ from minitile.ir.ops import control, tile
 from minitile.ir.origin import LANDED, Origin
 from minitile.ir.rewrite import clone, erase_unused, recast
 from minitile.transforms.pipeline.ahead import READS, Ahead, plan
+from minitile.transforms.schedule.cost import turn_of
 from minitile.transforms.schedule.expand_ahead import AheadExpansion, Clock, Step, nothing, slot_of
 from minitile.transforms.schedule.graph import Body
 from minitile.transforms.schedule.schedule import Place, Schedule, forget
+from minitile.transforms.schedule.steady import Line
 from minitile.transforms.schedule.verify import ScheduleError, verify
 
 if TYPE_CHECKING:
@@ -115,7 +117,10 @@ def _blocks(block: Block, plans: dict[control.For, Ahead], means: _Means) -> Non
         flying = means.flying(op, plans[op])
         under_way = op.stages - 1
         b.loc = op.loc
-        refused = _Pipelined(b, op, plans[op], flying, 1 if means.crowded else 2).run()
+        pipelined = _Pipelined(b, op, plans[op], flying, 1 if means.crowded else 2)
+        refused = pipelined.run()
+        if means.context.turns is not None and not refused:
+            means.context.turns.append(turn_of(op, pipelined.line, means.context.target.rates))
         b.emit(op)
         if refused:
             means.context.notes.append(f"copies do not go ahead: {refused}")
@@ -135,6 +140,7 @@ class _Pipelined:
         self.versions = loop.stages if flying else min(loop.stages, held)
         self.held = [op for op in loop.body.walk() if isinstance(op, tile.Copy) and op in self._held()]
         self.loaded: dict[tile.Copy, Value] = {}
+        self.line: Line = []
         self.b = Builder(Block(), loop.loc)
 
     def _held(self) -> set[tile.Copy]:
@@ -173,6 +179,7 @@ class _Pipelined:
             steps = [Step(wait, 0), *steps, *(Step(op, 1 - self.stages, True, 2) for op in copies)]
             steps.append(Step(join, 1 - self.stages, False, 2))
         steps += [Step(op, 0) for op in rest.ops]
+        self.line = [(step.op, step.stage) for step in steps]
         try:
             self._check(steps, head.ops)
         except ScheduleError as error:

@@ -88,9 +88,9 @@ def _turns(compiled: CompiledKernel) -> Iterator[str]:
     """The loops that were written by a schedule, found by compiling once more."""
     from minitile.driver.pipeline import compile_ir
 
-    turns: list[Turn] = []
-    compile_ir(compiled.case.trace(), compiled.target, compiled.passes, turns=turns)
-    for turn in turns:
+    found: list[Turn] = []
+    compile_ir(compiled.case.trace(), compiled.target, compiled.passes, turns=found)
+    for turn in found:
         yield from draw(turn)
 
 

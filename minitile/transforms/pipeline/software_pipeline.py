@@ -56,7 +56,7 @@ from minitile.ir.origin import LANDED, Origin
 from minitile.ir.rewrite import clone, erase_unused, recast
 from minitile.transforms.pipeline.ahead import READS, Ahead, plan
 from minitile.transforms.schedule.cost import turn_of
-from minitile.transforms.schedule.expand_ahead import AheadExpansion, Clock, Step, nothing, slot_of
+from minitile.transforms.schedule.expand_ahead import AheadExpansion, IterationNumber, Step, nothing, slot_of
 from minitile.transforms.schedule.graph import Body
 from minitile.transforms.schedule.schedule import Place, Schedule, forget
 from minitile.transforms.schedule.steady import Line
@@ -185,7 +185,7 @@ class _Pipelined:
         except ScheduleError as error:
             forget(loop)
             return error.message
-        AheadExpansion(self.before, loop, steps, Clock(number, slot, self.versions)).run()
+        AheadExpansion(self.before, loop, steps, IterationNumber(number, slot, self.versions)).run()
         return ""
 
     def _make_versions(self) -> None:

@@ -43,7 +43,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class IterationNumber:
     """The iteration's number in the loop, from 0, and the version that is its turn, of so many."""
 
     number: Value
@@ -68,9 +68,9 @@ def nothing(b: Builder, like: Value) -> Value:
 class AheadExpansion(Expansion):
     """One loop in place; what goes before it is emitted through `b`. `run` gives what is still under way behind it."""
 
-    def __init__(self, b: Builder, loop: control.For, steps: Sequence[Step], clock: Clock) -> None:
+    def __init__(self, b: Builder, loop: control.For, steps: Sequence[Step], iteration: IterationNumber) -> None:
         super().__init__(b, loop, [(step.op, step.stage) for step in steps])
-        self.steps, self.clock = steps, clock
+        self.steps, self.iteration = steps, iteration
         self.more = [(v, turns) for v, turns in self.state if v not in self.next_of]
         self.wanted = {v for v, _ in self.more} | {
             v for s in steps if s.stage < 0 and not s.guarded for v in used(s.op)
@@ -94,8 +94,8 @@ class AheadExpansion(Expansion):
         with b.inside(body):
             for stage, steps in self.groups():
                 if stage < 0:
-                    later = b.add(self.clock.number, -stage)
-                    versions, slot = self.clock.versions, self.clock.slot
+                    later = b.add(self.iteration.number, -stage)
+                    versions, slot = self.iteration.versions, self.iteration.slot
                     named = slot is not None and any(slot in used(step.op) for step in steps)
                     latest |= self.issue(steps, later, slot_of(b, later, versions, "slot_ahead") if named else None)
                 else:
@@ -123,9 +123,9 @@ class AheadExpansion(Expansion):
         """A stage's part of iteration `number`, if there is one; what each value is called then."""
         b, loop = self.b, self.loop
         b.loc = loop.loc
-        names: Names = {self.clock.number: number}
-        if self.clock.slot is not None:
-            names[self.clock.slot] = slot
+        names: Names = {self.iteration.number: number}
+        if self.iteration.slot is not None:
+            names[self.iteration.slot] = slot
         guarded = [step.op for step in steps if step.guarded]
         out = [r for op in guarded for r in op.results if r in self.wanted]
 

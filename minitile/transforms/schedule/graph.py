@@ -200,12 +200,12 @@ class Body:
     def _memory(self) -> Iterator[Edge]:
         """Of operations that access the same memory, one of which writes: the earlier one first, and the later one
         before the earlier one of the next iteration; or, of versions, of the iteration that has its turn."""
-        touching: dict[Value | None, list[tuple[Op, Touch]]] = {}
+        touching: dict[Value | None, list[tuple[Op, AccessInside]]] = {}
         for op in self.fixed:
             if op in self.ahead:
                 continue
             found = [t for t in touches(op) if not self.each or t.access is not UNKNOWN]
-            both: dict[Op, list[tuple[Touch, Touch]]] = {}
+            both: dict[Op, list[tuple[AccessInside, AccessInside]]] = {}
             for mine in found:
                 mem = mine.access.mem
                 some = touching.values() if mem is None else (touching.get(mem, ()), touching.get(None, ()))
@@ -217,7 +217,7 @@ class Body:
             for mine in found:
                 touching.setdefault(mine.access.mem, []).append((op, mine))
 
-    def _pair(self, earlier: Op, op: Op, both: list[tuple[Touch, Touch]]) -> Iterator[Edge]:
+    def _pair(self, earlier: Op, op: Op, both: list[tuple[AccessInside, AccessInside]]) -> Iterator[Edge]:
         mem = both[0][0].access.mem or both[0][1].access.mem
         name = "memory" if mem is None else mem.name or "a buffer"
         forth = [(self._apart(a.access, b.access, 0), a, b) for a, b in both if not contradict(a.path, b.path)]
@@ -296,7 +296,7 @@ class Body:
         return users + [o for o in self.fixed if isinstance(o, roles.Await) and o.token.op in made and o not in made]
 
 
-class Touch(NamedTuple):
+class AccessInside(NamedTuple):
     """An access in an operation; the elements that it may touch, from and to in each dimension (None: only run time
     knows); the conditions inside of the operation under which it does."""
 
@@ -305,7 +305,7 @@ class Touch(NamedTuple):
     path: Path
 
 
-def touches(op: Op, path: Path = frozenset()) -> Iterator[Touch]:
+def touches(op: Op, path: Path = frozenset()) -> Iterator[AccessInside]:
     """What an operation accesses, with all that is in it; one that may order others, all memory. Slots of rings have an
     order of their own, and a token is for what has it."""
     if isinstance(op, (*RING, tile.Wait, control.Statement)):
@@ -315,7 +315,7 @@ def touches(op: Op, path: Path = frozenset()) -> Iterator[Touch]:
     if not accesses and not (op.results or op.pure or op.terminator or op.region_fields):
         accesses = (UNKNOWN,)
     for access in accesses:
-        yield Touch(access, None if access.mem is None else boxes.get((access.mem, access.kind)), path)
+        yield AccessInside(access, None if access.mem is None else boxes.get((access.mem, access.kind)), path)
     for number, region in enumerate(op.regions):
         inside = path | {(op.condition, number == 0)} if isinstance(op, control.If) else path
         for inner in region.ops:

@@ -22,6 +22,24 @@ LOCAL_BYTES = 512 * 1024  # of a thread's own memory
 
 
 @dataclass(frozen=True, slots=True)
+class Rates:
+    """What a multiprocessor does in a cycle at most.
+
+    products: multiply-adds of 16-bit factors, on its tensor cores. arithmetic, special: f32 additions, functions such
+    as exp2. shared: bytes of shared memory. copied: bytes from the L2 cache.
+
+    Sources: CUDA C++ Programming Guide, "Arithmetic Instructions"; the white papers of the A100, H100 and Ada
+    (peak rates by clock and number of multiprocessors), and of CDNA 3 and CDNA 4; 128 bytes are 32 banks.
+    """
+
+    products: int = 1024
+    arithmetic: int = 128
+    special: int = 16
+    shared: int = 128
+    copied: int = 64
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """One architecture. Sizes in bytes.
 
@@ -44,6 +62,7 @@ class Target:
         multiprocessors: of the largest GPU of this architecture; 0 where that is not known.
         reserved_shared: of a multiprocessor's shared memory, what each block takes more than it asks for; one block
             has all of it but that.
+        rates: what a multiprocessor does in a cycle.
 
     Features that passes and rules ask for: cp_async, ldmatrix, stmatrix, mma_DTYPE, wgmma, tma, mbarrier,
     setmaxnreg, cluster, pdl (programmatic dependent launch), l2_window (a share of L2 kept for one tensor), shuffle
@@ -71,6 +90,7 @@ class Target:
     local_bytes: int = LOCAL_BYTES
     multiprocessors: int = 0
     reserved_shared: int = 0
+    rates: Rates = Rates()
 
     def has(self, feature: str) -> bool:
         """Whether the target has a feature: one of the words of this module, such as "wgmma"."""

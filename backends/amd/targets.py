@@ -7,7 +7,7 @@ Sources: "CDNA 3" and "CDNA 4" Instruction Set Architecture (wave size, LDS byte
 
 from __future__ import annotations
 
-from minitile.hardware import BLOCK_THREADS, Target
+from minitile.hardware import BLOCK_THREADS, Rates, Target
 from minitile.ir.diagnostics import TargetError
 
 _CDNA3 = frozenset({"mfma_f16", "mfma_bf16", "mfma_int8", "lds_dma", "counted_stores"}) | {"add_f16x2", "add_bf16x2"}
@@ -17,7 +17,18 @@ _SIZES = (64, BLOCK_THREADS, 512, 128 * 1024, 2048)  # LLVM's time grows faster 
 TARGETS = (
     Target("gfx942", "amd", "gfx942", "gfx942", "", (0, 0), 64 * 1024, 64 * 1024, _CDNA3, *_SIZES, multiprocessors=304),
     Target(
-        "gfx950", "amd", "gfx950", "gfx950", "", (0, 0), 160 * 1024, 64 * 1024, _CDNA4, *_SIZES, multiprocessors=256
+        "gfx950",
+        "amd",
+        "gfx950",
+        "gfx950",
+        "",
+        (0, 0),
+        160 * 1024,
+        64 * 1024,
+        _CDNA4,
+        *_SIZES,
+        multiprocessors=256,
+        rates=Rates(products=2048),
     ),
 )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minitile.hardware import Target
+from minitile.hardware import Rates, Target
 from minitile.ir.diagnostics import TargetError
 
 _SM80 = frozenset(
@@ -50,6 +50,7 @@ TARGETS = (
         _SM80,
         multiprocessors=108,
         reserved_shared=_BLOCK_SHARED,
+        rates=Rates(products=1024, arithmetic=64),
     ),
     Target(
         "sm_89",
@@ -63,6 +64,7 @@ TARGETS = (
         _SM89,
         multiprocessors=142,
         reserved_shared=_BLOCK_SHARED,
+        rates=Rates(products=512),
     ),
     Target(
         "sm_90a",
@@ -76,6 +78,7 @@ TARGETS = (
         _SM90A,
         multiprocessors=132,
         reserved_shared=_BLOCK_SHARED,
+        rates=Rates(products=2048),
     ),
     Target(
         "sm_100a",

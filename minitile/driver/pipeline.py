@@ -48,6 +48,7 @@ from minitile.transforms.pipeline.sink_wgmma_waits import sink_wgmma_waits
 from minitile.transforms.pipeline.skew import skew
 from minitile.transforms.pipeline.software_pipeline import software_pipeline
 from minitile.transforms.pipeline.spread_copies import spread_copies
+from minitile.transforms.schedule.cost import Turn
 from minitile.transforms.schedule.verify import check_schedule
 from minitile.transforms.sync.allocate_shared_memory import allocate_shared_memory
 from minitile.transforms.sync.complete_origins import complete_origins
@@ -261,10 +262,13 @@ def compile_ir(
     passes: Mapping[str, bool] | None = None,
     texts: bool = False,
     after: After | None = None,
+    turns: list[Turn] | None = None,
 ) -> Result:
     """Traced IR to assembly, in place. `texts`: keep the text of the IR's stages, under their names. `after` is told
-    what comes out of each pass, and at each stage whose text is kept. Raises MinitileError."""
+    what comes out of each pass, and at each stage whose text is kept; `turns` learns those of loops that were written
+    by a schedule. Raises MinitileError."""
     context, backend = make_context(target), backend_of(target)
+    context.turns = turns
     more = backend.passes(target)
     launch = control.find_launch(kernel)
     enough_threads(kernel, launch, target, context.notes)

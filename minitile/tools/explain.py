@@ -6,6 +6,8 @@ gemm for sm_80
   compiled for M divisible by 128, …
   shared       A_shared at 0: 3 × 8192 bytes, 128x32 bf16, …
   roles        one warp copies by TMA, 256 threads compute    on sm_90a, where gemms are pipelined so
+  schedule     loop of line 64: stages -2, 0; 512 …           which operation is how many iterations ahead (-) or
+                                                              behind, its cycles, how busy each unit is expected
   note         not warp-specialised: …                        what the compiler did not do, and why
   assembled    234 registers per thread, 0 bytes spilled, cubin of 30568 bytes for sm_80 by nvJitLink 13.5
   instructions 64 mma.sync, 12 cp.async, …                    how often each stands in the PTX
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING
 from minitile.ir.ops import roles, tile
 from minitile.ir.parser import parse_kernel
 from minitile.runtime.launch_info import TensorArg, show_expr
+from minitile.transforms.schedule.cost import Turn, draw
 
 if TYPE_CHECKING:
     from minitile.driver.jit import CompiledKernel
@@ -40,6 +43,7 @@ def summary(compiled: CompiledKernel) -> list[tuple[str, str]]:
         ("compiled for", _facts(compiled)),
         *(("shared", text) for text in _shared(compiled)),
         *(("roles", text) for text in _roles(compiled)),
+        *(("schedule", text) for text in _turns(compiled)),
         *(("note", text) for text in compiled.notes),
         ("assembled", assembled),
         ("instructions", _instructions(compiled)),
@@ -78,6 +82,16 @@ def _roles(compiled: CompiledKernel) -> Iterator[str]:
             threads = compiled.launch_info.block[0] - op.producer_threads
             one = f"one: {threads} threads compute, and one of their warps copies by TMA"
             yield f"one warp copies by TMA, {threads} threads compute" if op.producer_threads else one
+
+
+def _turns(compiled: CompiledKernel) -> Iterator[str]:
+    """The loops that were written by a schedule, found by compiling once more."""
+    from minitile.driver.pipeline import compile_ir
+
+    found: list[Turn] = []
+    compile_ir(compiled.case.trace(), compiled.target, compiled.passes, turns=found)
+    for turn in found:
+        yield from draw(turn)
 
 
 def _instructions(compiled: CompiledKernel) -> str:

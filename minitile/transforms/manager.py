@@ -25,19 +25,22 @@ from minitile.ir.printer import print_kernel
 from minitile.ir.verifier import verify as verify_kernel
 from minitile.ir.verifier import verify_scopes
 from minitile.target import DEFAULT, Target
+from minitile.transforms.schedule.cost import Turn
 from minitile.transforms.warp_specialize.verify_pipelines import verify_pipelines
 
 
 @dataclass
 class PassContext:
     """What passes share besides the kernel: the target, what its backend says of its instructions, the time each took,
-    in milliseconds by name, and notes for `compile --explain`: what was not done and why."""
+    in milliseconds by name, and notes for `compile --explain`: what was not done and why; and, where they are asked
+    for, the turns of loops that were written by a schedule."""
 
     target: Target = DEFAULT
     rules: Rules = NO_RULES
     timings: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     off: frozenset[str] = frozenset()  # the passes left out
+    turns: list[Turn] | None = None
 
     def ran(self, name: str) -> bool:
         """Whether a pass has run, and was not left out."""

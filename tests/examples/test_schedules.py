@@ -142,9 +142,7 @@ STAGES = {
 }
 
 
-@pytest.mark.parametrize(("target", "name", "rows"), thinned(TARGETS, list(STAGES), [0, 64, 128, 256, 300]))
-def test_two_three_and_four_stages(target, name, rows):
-    """With fewer iterations than stages, as many, and more."""
+def check_deep(target, order, stage, rows):
     rng = np.random.default_rng(rows)
     a, b, w, v = (rng.integers(-1, 2, shape).astype(BF16) for shape in ((rows, 32), (32, 64), (64, 64), (rows, 64)))
     expected = np.zeros((64, 64))
@@ -153,9 +151,27 @@ def test_two_three_and_four_stages(target, name, rows):
         block[: len(a[at : at + 64])], other[: len(a[at : at + 64])] = a[at : at + 64], v[at : at + 64]
         p = (block @ b.astype(np.float32)).astype(BF16).astype(np.float32)
         expected += (p @ w.astype(np.float32)).astype(BF16).astype(np.float64) @ other
-    order, stage = ((-1, -1, *each) for each in STAGES[name])
-    for result in run(deep, [a, b, w, v, poisoned((64, 64), np.float32)], target, order=order, stage=stage):
+    places = {"order": (-1, -1, *order), "stage": (-1, -1, *stage)}
+    for result in run(deep, [a, b, w, v, poisoned((64, 64), np.float32)], target, **places):
         np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("target", "name", "rows"), thinned(TARGETS, list(STAGES), [0, 64, 128, 256, 300]))
+def test_two_three_and_four_stages(target, name, rows):
+    """With fewer iterations than stages, as many, and more."""
+    check_deep(target, *STAGES[name], rows)
+
+
+@pytest.mark.parametrize(
+    ("target", "seed"), [pytest.param(t, n, marks=pytest.mark.slow if n else ()) for n in range(12) for t in TARGETS]
+)
+def test_random_schedules(target, seed):
+    """A legal one: each entry in the stage of the one before or a later one; in an order that keeps what they need."""
+    rng = np.random.default_rng(seed)
+    stage = np.minimum(np.cumsum(rng.integers(0, 2, 5) * (rng.random(5) < 0.8)), 3).tolist()
+    late = sorted(range(5), key=lambda n: (-stage[n], n)) if seed % 2 else list(range(5))
+    order = [late.index(n) for n in range(5)]
+    check_deep(target, tuple(order), tuple(stage), 64 * int(rng.integers(0, 6)))
 
 
 def two_products(order, stage, stages=2, common=True):

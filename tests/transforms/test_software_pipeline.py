@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from minitile.ir.core import Kernel
 from minitile.ir.ops import control, tile
+from minitile.ir.parser import parse_kernel
+from minitile.ir.verifier import verify as verify_ir
 from minitile.target import TARGETS
+from minitile.transforms.manager import PassContext
+from minitile.transforms.pipeline import software_pipeline as module
 from minitile.transforms.pipeline.software_pipeline import software_pipeline
-from tests.transforms.agree import agree, count
+from minitile.transforms.schedule.graph import Body
+from minitile.transforms.schedule.schedule import Schedule
+from minitile.transforms.schedule.verify import ScheduleError
+from minitile.transforms.schedule.verify import verify as verify_schedule
+from tests.transforms.agree import agree, count, run
 
 RANDOM = np.random.default_rng(2)
 A = RANDOM.integers(-4, 5, size=(40, 8)).astype(np.float32)
@@ -308,3 +318,46 @@ def test_gemm_reads_its_slot() -> None:
     after = check("%y = splat 0.0 {shape = (4, 4)}\n" + text)
     (gemm,) = [op for op in after.walk() if isinstance(op, tile.Gemm)]
     assert gemm.a_slot is gemm.b_slot is not None
+
+
+@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+def test_a_schedule_that_is_refused(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop in its parts, one iteration after the other, is right as well; and a note says so."""
+    refused = ScheduleError("versions", "planted")
+
+    def refuse(body: Body, schedule: Schedule) -> None:
+        raise refused
+
+    monkeypatch.setattr(module, "verify", refuse)
+    context = PassContext(TARGETS[target])
+    arrays = {"A": A, "P": P, "C": np.zeros((40, 8), np.float32)}
+    text = kernel(loop(f"{COPY}\n{USE}"))
+    expected = run(parse_kernel(text), arrays, {"n": 5})
+    after = parse_kernel(text)
+    software_pipeline(after, context)
+    verify_ir(after)
+    assert context.notes == ["copies do not go ahead: planted"]
+    for landing in ("late", "early"):
+        np.testing.assert_array_equal(run(after, arrays, {"n": 5}, landing)["C"], expected["C"])
+
+
+@pytest.mark.parametrize("wrong", ["far", "late"])
+def test_its_schedules_are_checked(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies further ahead than versions allow, and reads in front of the wait."""
+    rules: list[str] = []
+
+    def planted(body: Body, schedule: Schedule) -> None:
+        places = [replace(p, stage=p.stage - 1) if p.stage and wrong == "far" else p for p in schedule.places]
+        if wrong == "late":
+            places = [replace(p, order=99) if not p.order else p for p in places]
+        try:
+            verify_schedule(body, replace(schedule, places=tuple(places)))
+        except ScheduleError as error:
+            rules.append(error.rule)
+            raise
+
+    monkeypatch.setattr(module, "verify", planted)
+    context = PassContext(TARGETS["sm_80"])
+    software_pipeline(parse_kernel(kernel(loop(f"{COPY}\n{USE}"))), context)
+    assert rules == [{"far": "versions", "late": "read"}[wrong]]
+    assert len(context.notes) == 1

@@ -21,14 +21,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from minitile.analysis.variables import covers, is_shared
-from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.rewrite import free_values
 from minitile.ir.types import ScalarType, TensorType
-
-Path = frozenset[tuple[Value, bool]]  # conditions of the enclosing ifs and which branch of each
-Box = tuple[tuple[int, int], ...]
+from minitile.transforms.schedule.graph import Box, Path, box_of, boxes_meet, contradict
 
 # operation -> its operands that read memory, and the slot operand of each
 READS: dict[type[Op], tuple[tuple[str, str], ...]] = {
@@ -127,36 +124,21 @@ def _separate(buffer: Value, copies: list[_Use], touching: list[_Use]) -> bool:
     for use in others:
         if use.order < last or type(use.op) not in READS or any(a.writes for a in use.op.accesses() if a.mem is buffer):
             return False
-    boxes = [(use.path, _box(buffer, use.op)) for use in copies]
+    boxes = [(use.path, _box(use.op)) for use in copies]
     for (path, box), (path2, box2) in itertools.combinations(boxes, 2):
-        if not _contradict(path, path2) and _meet(box, box2):
+        if not contradict(path, path2) and boxes_meet(box, box2):
             return False  # the later one would have to land later
     return all(_filled(buffer, boxes, use.path) for use in others)
 
 
-def _box(buffer: Value, op: Op) -> Box | None:
-    """The region that a copy writes, from and to in each dimension; None where only run time knows."""
-    assert isinstance(op, tile.Copy)
-    offsets = [constant_of(i) for i in op.dst_indices]
-    if None in offsets:
-        return None
-    sizes = [1 if d is None else op.shape[d] for d in op.dst_dims]
-    return tuple([(o, o + size) for o, size in zip(offsets, sizes, strict=True)])
-
-
-def _contradict(a: Path, b: Path) -> bool:
-    return any((condition, not taken) in b for condition, taken in a)
-
-
-def _meet(a: Box | None, b: Box | None) -> bool:
-    if a is None or b is None:
-        return True
-    return all(lo < hi2 and lo2 < hi for (lo, hi), (lo2, hi2) in zip(a, b, strict=True))
+def _box(op: Op) -> Box | None:
+    """The region that a copy writes."""
+    return box_of(op, op.footprints()[-1])
 
 
 def _filled(buffer: Value, boxes: list[tuple[Path, Box | None]], reader: Path) -> bool:
     """Whether the copies that are made whenever a reader's conditions hold, which do not meet, write all elements."""
-    boxes = [(path, box) for path, box in boxes if box is not None and not _contradict(path, reader)]
+    boxes = [(path, box) for path, box in boxes if box is not None and not contradict(path, reader)]
     volumes = [math.prod(hi - lo for lo, hi in box) for path, box in boxes if box is not None and path <= reader]
     if sum(volumes) == math.prod(buffer.shape):
         return True

@@ -27,6 +27,7 @@ from minitile.ir.ops import control, explicit, roles
 from minitile.ir.origin import Origin, places
 from minitile.ir.types import PipelineType
 from minitile.transforms.manager import PassContext
+from minitile.transforms.schedule.cost import turn_of
 from minitile.transforms.schedule.expand import Expansion
 from minitile.transforms.schedule.schedule import schedule_of
 from minitile.transforms.schedule.side_by_side import depending, side_by_side
@@ -37,12 +38,12 @@ _Threads = tuple[int, int]  # of the team whose program it is, of all consumers
 
 def skew(kernel: Kernel, context: PassContext) -> None:
     """The pass. Raises LanguageError where a schedule needs more versions of a buffer than there are."""
-    _block(kernel.body, None, set())
+    _block(kernel.body, None, set(), context)
     for op in list(kernel.walk()):
         if isinstance(op, roles.WarpSpecialized):
             late: set[Value] = set()
             threads = kernel.threads
-            _block(op.consumer, (threads, threads), late)
+            _block(op.consumer, (threads, threads), late, context)
             _feed_last(op.producer, late)
             if any(isinstance(inner, roles.OrderBarrierWait) for inner in op.consumer.walk()):
                 init = roles.OrderBarrierInit()
@@ -50,7 +51,7 @@ def skew(kernel: Kernel, context: PassContext) -> None:
                 op.consumer.ops.insert(0, init)
 
 
-def _block(block: Block, threads: _Threads | None, late: set[Value]) -> None:
+def _block(block: Block, threads: _Threads | None, late: set[Value], context: PassContext) -> None:
     """`threads`: of the consumers whose block it is. `late` learns the pipelines that are received late."""
     old, block.ops = block.ops, []
     b = Builder(block)
@@ -58,9 +59,11 @@ def _block(block: Block, threads: _Threads | None, late: set[Value]) -> None:
         if not isinstance(op, roles.WarpSpecialized):
             sides = explicit.sides(op, 0 if threads is None else threads[0])
             for region, mine in zip(op.regions, sides, strict=True):
-                _block(region, None if threads is None else (mine, threads[1]), late)
+                _block(region, None if threads is None else (mine, threads[1]), late, context)
         own = isinstance(op, control.For) and op.order is not None
         line = _line(op, threads) if isinstance(op, control.For) else None
+        if line is not None and isinstance(op, control.For) and context.turns is not None:
+            context.turns.append(turn_of(op, line, context.target.rates))
         if line is None or not isinstance(op, control.For):
             b.emit(op)
         elif not any(stage for _, stage in line):

@@ -14,24 +14,38 @@ k' mod N. Which copies can go ahead is found by `ahead.py`; the others stay in p
 that a copy needs (indices, conditions, scalar loads) is written again for iteration k' + N-1; an `if` around a copy is
 split into one ahead around the copy and one in place around the rest.
 
-Each join stands outside the guard: past the end an empty group is committed, so that the number of groups younger than
-the awaited one is always N-2. A trip count of 0, 1 or fewer than N-1 only makes guards false.
+This pass is a policy. It says in the loop what the copies are made of, one iteration after the other,
 
-The order in the body is wait, copies, rest. One barrier between wait and copies, put there by a later pass, then does
-for both hazards: all threads' parts of tile k' have landed, and all threads have finished reading version
-(k'-1) mod N = (k'+N-1) mod N, which is overwritten next.
+    %t = async_copy %A[%k] -> %As[slot %k % 3] ; %j = join %t         stage -2; the copy guarded, the join kept
+    wait %j ; use %As[slot %k % 3]                                    stage 0, the wait in front of the copies
 
-After the loop nothing is awaited: the copy of iteration k' < trip was waited for in that iteration, so the tokens that
-leave the loop are of empty groups. Inside another loop each outer iteration starts at version 0 again, with copies that
-may overwrite what the last iterations read; the barrier pass sees both accesses with their slots and separates them.
+has that schedule checked (schedule/verify.py), and written (schedule/expand_ahead.py). Each join stands outside the
+guard: past the end an empty group is committed, so that the number of groups younger than the awaited one is always
+N-2. One barrier between wait and copies, put there by a later pass, does for both hazards: all threads' parts of tile
+k' have landed, and all threads have finished reading version (k'-1) mod N = (k'+N-1) mod N, which is overwritten next.
+
+*Through registers*, where nothing copies by itself: the next iteration's tile is loaded while this one's is used.
+
+    %r = load %A[%k]                          stage -1, guarded; behind the last of the stores
+    store %r -> %As[slot %k % 2] ; use %As    stage 0, where the copy stood, under its conditions
+
+It waits in registers, not in flight to memory, so that one iteration ahead is all there is, and two versions of a
+buffer do whatever N is; the store overwrites what was read two iterations ago, before the last barrier. With one
+version, where there is no room for two, a second barrier stands in front of the store. A loop may have both kinds of
+copies, under no conditions: the stores then stand in front of the copies, so that one barrier does for all, and so do
+the loads: being older than the copies, they can be awaited while those are under way.
+
+After the loop nothing is awaited where empty groups are committed: the copy of iteration k' < trip was waited for in
+that iteration. LDS-DMA goes on copying, and what is under way must have landed before the bytes are used again. Inside
+another loop each outer iteration starts at version 0 again, with copies that may overwrite what the last iterations
+read; the barrier pass sees both accesses with their slots and separates them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Container
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from minitile.analysis.affine import Facts
@@ -39,219 +53,224 @@ from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, tile
 from minitile.ir.origin import LANDED, Origin
-from minitile.ir.rewrite import clone, erase_unused, recast, remake
-from minitile.ir.types import TOKEN, i32
+from minitile.ir.rewrite import clone, erase_unused, recast
 from minitile.transforms.pipeline.ahead import READS, Ahead, plan
+from minitile.transforms.schedule.cost import turn_of
+from minitile.transforms.schedule.expand_ahead import AheadExpansion, IterationNumber, Step, nothing, slot_of
+from minitile.transforms.schedule.graph import Body
+from minitile.transforms.schedule.schedule import Place, Schedule, forget
+from minitile.transforms.schedule.steady import Line
+from minitile.transforms.schedule.verify import ScheduleError, verify
 
 if TYPE_CHECKING:
     from minitile.transforms.manager import PassContext
 
-Emit = Callable[[], list[Value]]
-How = Callable[[Builder, control.For, Ahead], "Pipelined"]
+_WHY = Origin("software_pipeline", LANDED)
 
 
 def software_pipeline(kernel: Kernel, context: PassContext) -> None:
-    plans = plan(kernel)
-    plans = {loop: ahead for loop, ahead in plans.items() if ahead.copies}
+    """The pass."""
+    plans = {loop: ahead for loop, ahead in plan(kernel).items() if ahead.copies}
     if plans:
-        _expand_loops(kernel.body, plans, _how(kernel, context, {b for a in plans.values() for b in a.buffers}))
+        _blocks(kernel.body, plans, _Means(kernel, context, {v for ahead in plans.values() for v in ahead.buffers}))
         erase_unused(kernel)
 
 
-def _how(kernel: Kernel, context: PassContext, buffers: set[Value]) -> How:
-    """What becomes of a loop: cp.async commits empty groups past the end; LDS-DMA goes on copying, and what is under
-    way must have landed before the bytes are used again; and where nothing copies by itself, registers do, with one
-    version of each of the `buffers` where there is no room for two. Loops with copies of both kinds, not under
-    conditions, have both."""
-    from minitile.transforms.pipeline.register_pipeline import Both, ThroughRegisters
+class _Means:
+    """How copies go ahead: all in flight where there is cp.async; where LDS-DMA copies, what it can copy is in flight
+    beside the rest in registers, or all of it goes through these."""
 
-    facts = Facts(kernel)
+    def __init__(self, kernel: Kernel, context: PassContext, buffers: set[Value]) -> None:
+        self.facts, self.context = Facts(kernel), context
+        self.threads = kernel.attrs.get("threads", 0)
+        allocs = [op for op in kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"]
+        needed = sum(
+            math.prod(op.type_.shape) * op.type_.dtype.bytes * (2 if op.result in buffers else op.type_.versions)
+            for op in allocs
+        )
+        self.crowded = needed > context.target.max_shared  # two versions of each of the buffers
 
-    def choose(b: Builder, loop: control.For, ahead: Ahead) -> Pipelined:
-        if context.target.has("cp_async"):
-            return Pipelined(b, loop, ahead)
-        threads = kernel.attrs.get("threads", 0)
-        alone = {op for op in ahead.copies if context.rules.copies_itself(facts, op, threads)}
-        if len(alone) == len(ahead.copies):
-            return Landing(b, loop, ahead)
-        if alone and not crowded and Both.fits(loop, ahead):
-            return Both(b, loop, ahead, alone)
-        return ThroughRegisters(b, loop, ahead, 1 if crowded else 2)
-
-    allocs = [op for op in kernel.walk() if isinstance(op, tile.Alloc) and op.type_.space == "shared"]
-    needed = sum(
-        math.prod(op.type_.shape) * op.type_.dtype.bytes * (2 if op.result in buffers else op.type_.versions)
-        for op in allocs
-    )
-    crowded = needed > context.target.max_shared
-    return choose
+    def flying(self, loop: control.For, ahead: Ahead) -> list[tile.Copy]:
+        """The copies that are in flight."""
+        if self.context.target.has("cp_async"):
+            return ahead.copies
+        alone = [op for op in ahead.copies if self.context.rules.copies_itself(self.facts, op, self.threads)]
+        both = not self.crowded and _fits_both(loop, ahead)
+        return alone if len(alone) == len(ahead.copies) or both else []
 
 
-def _expand_loops(block: Block, plans: dict[control.For, Ahead], how: How) -> None:
+def _fits_both(loop: control.For, ahead: Ahead) -> bool:
+    """The copies stand under no condition, and where they go is known in front of the loop."""
+    places = [i for op in ahead.copies for i in op.dst_indices]
+    return all(op in loop.body.ops for op in ahead.copies) and all(constant_of(i) is not None for i in places)
+
+
+def _blocks(block: Block, plans: dict[control.For, Ahead], means: _Means) -> None:
     old, block.ops = block.ops, []
     b = Builder(block)
     for op in old:
         for region in op.regions:
-            _expand_loops(region, plans, how)
-        if isinstance(op, control.For) and op in plans:
-            pipelined = how(b, op, plans[op])
-            pipelined.expand()
+            _blocks(region, plans, means)
+        if not isinstance(op, control.For) or op not in plans:
             b.emit(op)
-            pipelined.after()
-        else:
-            b.emit(op)
+            continue
+        flying = means.flying(op, plans[op])
+        under_way = op.stages - 1
+        b.loc = op.loc
+        pipelined = _Pipelined(b, op, plans[op], flying, 1 if means.crowded else 2)
+        refused = pipelined.run()
+        if means.context.turns is not None and not refused:
+            means.context.turns.append(turn_of(op, pipelined.line, means.context.target.rates))
+        b.emit(op)
+        if refused:
+            means.context.notes.append(f"copies do not go ahead: {refused}")
+        elif flying and not means.context.target.has("cp_async"):
+            for token in op.results[-under_way:]:
+                with b.because(_WHY):
+                    b.emit(tile.Wait(token))
 
 
-class Pipelined:
-    """Rewrites one loop in place; what goes before it is emitted through `b`."""
+class _Pipelined:
+    """One loop: its copies in parts, the schedule of these, and what that makes of it."""
 
-    def __init__(self, b: Builder, loop: control.For, ahead: Ahead) -> None:
-        self.b = b
-        self.loop = loop
-        self.ahead = ahead
-        self.copies = set(ahead.copies)  # those that `copies_of` emits
-        self.gone = self.copies  # those that leave the body
-        self.versions = loop.stages
+    def __init__(self, b: Builder, loop: control.For, ahead: Ahead, flying: list[tile.Copy], held: int) -> None:
+        self.before, self.loop, self.ahead = b, loop, ahead
+        self.flying = set(flying)
+        self.stages = loop.stages
+        self.versions = loop.stages if flying else min(loop.stages, held)
+        self.held = [op for op in loop.body.walk() if isinstance(op, tile.Copy) and op in self._held()]
+        self.loaded: dict[tile.Copy, Value] = {}
+        self.line: Line = []
+        self.b = Builder(Block(), loop.loc)
 
-    def expand(self) -> None:
-        b, loop, versions = self.b, self.loop, self.versions
-        b.loc = loop.loc
-        self.make_versions()
-        trip = self.trip_count()
-        body = Block()
-        beside = self.beside(trip)
-        tokens = [self.issue(b.constant(s, loop.iv.dtype), b.constant(s), trip) for s in range(versions - 1)]
-        held = [loop.body.add_arg(v.type, v.name or "ahead") for v in beside]
-        carried = [loop.body.add_arg(TOKEN, "flight") for _ in tokens]
-        with b.inside(body):
-            with b.because(Origin("software_pipeline", LANDED)):
-                b.emit(tile.Wait(carried[0], pending=None))
+    def _held(self) -> set[tile.Copy]:
+        return set(self.ahead.copies) - self.flying
+
+    def run(self) -> str:
+        """Why the loop does without, one iteration after the other; else nothing."""
+        loop, b = self.loop, self.b
+        self._make_versions()
+        old = [op for op in loop.body.ops if not op.terminator]
+        head = Block()
+        with b.inside(head):
             number = b.floordiv(b.sub(loop.iv, loop.lower), loop.step)
-            slot = self.slot(number, "slot")
-            following = self.hand_over(held, number, slot, trip)
-            later = b.add(number, versions - 1)
-            issued = self.issue(later, self.slot(later, "slot_ahead"), trip)
-            self.rest(loop.body, slot)
-        end = loop.body.terminator
-        assert isinstance(end, control.Yield)
-        end.values = (*end.values, *following, *carried[1:], issued)
-        loop.body.ops = body.ops + loop.body.ops
-        loop.init = (*loop.init, *beside, *tokens)
-        more = enumerate((*beside, *tokens), len(loop.results))
-        loop.results = (*loop.results, *[Value(v.type, loop, i) for i, v in more])
-        loop.kind, loop.stages, loop.order, loop.stage_of = "serial", 1, None, None
+            slot = slot_of(b, number, self.versions, "slot") if self.versions > 1 else None
+        self.slot = slot
+        loads, tiles = self._part(set(self.held))
+        self.loaded = dict(zip(self.held, tiles, strict=True))
+        copies, tokens = self._part(self.flying)
+        end = 0 if self.flying else 1 + max(n for n, op in enumerate(old) if any(o in self.loaded for o in op.walk()))
+        stores = Block()
+        with b.inside(stores):
+            for op in self.held if self.flying else ():
+                at = tuple(b.constant(int(constant_of(i) or 0), i.dtype) for i in op.dst_indices)
+                b.loc = op.loc
+                b.emit(tile.Store(op.dst, at, self.loaded[op], dims=op.dst_dims, slot=slot))
+        first, rest = (Block(ops=ops) for ops in (old[:end], old[end:]))
+        for block in (first, rest):
+            self._in_place(block)
+        steps = [Step(op, 0) for op in (*head.ops, *stores.ops, *first.ops)]
+        steps += [Step(op, -1, True, 1) for op in loads]
+        if self.flying:
+            join = tile.Join(tuple(tokens))
+            wait = tile.Wait(join.result)
+            join.loc = wait.loc = loop.loc
+            wait.why = _WHY
+            steps = [Step(wait, 0), *steps, *(Step(op, 1 - self.stages, True, 2) for op in copies)]
+            steps.append(Step(join, 1 - self.stages, False, 2))
+        steps += [Step(op, 0) for op in rest.ops]
+        self.line = [(step.op, step.stage) for step in steps]
+        try:
+            self._check(steps, head.ops)
+        except ScheduleError as error:
+            forget(loop)
+            return error.message
+        AheadExpansion(self.before, loop, steps, IterationNumber(number, slot, self.versions)).run()
+        return ""
 
-    def after(self) -> None:
-        """Emit what stands behind the loop."""
-
-    def beside(self, trip: Value) -> list[Value]:
-        """What the loop carries besides tokens, for its first iteration."""
-        return []
-
-    def hand_over(self, held: list[Value], number: Value, slot: Value, trip: Value) -> list[Value]:
-        """Use up what is carried for iteration `number`, behind its wait; the same for the next one."""
-        return []
-
-    def make_versions(self) -> None:
+    def _make_versions(self) -> None:
         for buffer in self.ahead.buffers:
             alloc = buffer.op
             assert isinstance(alloc, tile.Alloc)
             alloc.type_ = replace(alloc.type_, versions=max(self.versions, alloc.type_.versions))
             buffer.type = alloc.type_
 
-    def trip_count(self) -> Value:
-        b, loop = self.b, self.loop
-        return b.floordiv(b.add(b.sub(loop.upper, loop.lower), b.sub(loop.step, 1)), loop.step)
+    def _check(self, steps: list[Step], free: list[Op]) -> None:
+        """The loop in its parts, one iteration after the other, and the schedule of these."""
+        loop = self.loop
+        first = [steps[0].op] if isinstance(steps[0].op, tile.Wait) else []
+        ahead = [step.op for step in steps if step.stage < 0]
+        others = [step.op for step in steps if not step.stage and step.op not in (*free, *first)]
+        loop.body.ops = [*free, *ahead, *first, *others, loop.body.ops[-1]]
+        body = Body(loop, each=True, free=free)
+        place = {
+            step.op: Place(step.stage, n, "peeled" if not step.stage else "guarded" if step.guarded else "kept")
+            for n, step in enumerate(steps)
+        }
+        verify(body, Schedule(tuple([place[op] for op in body.unit]), self.versions))
 
-    def slot(self, number: Value, name: str) -> Value:
-        slot = self.b.cast(self.b.floormod(number, self.versions), i32)
-        slot.name = slot.name or name
-        return slot
+    # Parts -----------------------------------------------------------------------------------------------------------
 
-    # Ahead ----------------------------------------------------------------------------------------------------------
+    def _part(self, wanted: set[tile.Copy]) -> tuple[list[Op], list[Value]]:
+        """Some of the copies, with what they need, and what each gives: a token, or a tile."""
+        block = Block()
+        with self.b.inside(block):
+            values = self._parts(self.loop.body, wanted, {}) if wanted else []
+        return block.ops, values
 
-    def issue(self, number: Value, slot: Value, trip: Value) -> Value:
-        """The copies of iteration `number`, if there is one; the token for all of them."""
-
-        def copies() -> list[Value]:
-            index = self.b.add(self.loop.lower, self.b.mul(number, self.loop.step))
-            return self.copies_of(self.loop.body, {self.loop.iv: index}, slot)
-
-        guard = self.b.compare("lt", number, trip)
-        return self.b.emit(tile.Join(tuple(self.branch(guard, copies, list)))).result
-
-    def copies_of(self, block: Block, map: dict[Value, Value], slot: Value | None) -> list[Value]:
-        """Emit a block's copies, asynchronous, and what they need, on other values; a token for each copy."""
-        tokens: list[Value] = []
+    def _parts(self, block: Block, wanted: Container[Op], map: dict[Value, Value]) -> list[Value]:
+        values: list[Value] = []
         for op in block.ops:
             self.b.loc = op.loc
             if op in self.ahead.needed:
-                if op.pure:
-                    map[op.result] = self.b.value(remake(op, lambda v: map.get(v, v)))
-                else:
-                    self.b.emit(clone(op, map))
-            elif isinstance(op, tile.Copy) and op in self.copies:
-                tokens.append(self.async_copy(op, map, slot))
-            elif isinstance(op, control.If) and any(inner in self.copies for r in op.regions for inner in r.walk()):
-                tokens += self.copies_under(op, map, slot)
-        return tokens
+                self.b.emit(clone(op, map))
+            elif isinstance(op, tile.Copy) and op in wanted:
+                values.append(self._moved(op, map))
+            elif isinstance(op, control.If) and any(inner in wanted for r in op.regions for inner in r.walk()):
+                values += self._under(op, wanted, map)
+        return values
 
-    def copies_under(self, op: control.If, map: dict[Value, Value], slot: Value | None) -> list[Value]:
-        then, orelse = (partial(self.copies_of, region, map, slot) for region in op.regions)
-        return self.branch(map.get(op.condition, op.condition), then, orelse)
+    def _under(self, op: control.If, wanted: Container[Op], map: dict[Value, Value]) -> list[Value]:
+        """Either branch's part; the other one gives complete tokens, or zeros."""
+        b, blocks = self.b, (Block(), Block())
+        with b.inside(blocks[0]):
+            first = self._parts(op.then, wanted, map)
+        with b.inside(blocks[1]):
+            second = self._parts(op.orelse, wanted, map)
+            b.emit(control.Yield((*(nothing(b, v) for v in first), *second)))
+        with b.inside(blocks[0]):
+            b.emit(control.Yield((*first, *(nothing(b, v) for v in second))))
+        condition = map.get(op.condition, op.condition)
+        return list(b.emit(control.If(condition, then=blocks[0], orelse=blocks[1])).results)
 
-    def async_copy(self, op: tile.Copy, map: dict[Value, Value], slot: Value | None) -> Value:
-        indices = {name: tuple([map.get(i, i) for i in getattr(op, name)]) for name in ("src_indices", "dst_indices")}
-        return self.b.emit(recast(op, tile.AsyncCopy, **indices, dst_slot=slot)).result
+    def _moved(self, op: tile.Copy, map: dict[Value, Value]) -> Value:
+        src, dst = (tuple([map.get(i, i) for i in indices]) for indices in (op.src_indices, op.dst_indices))
+        if op in self.flying:
+            new: Op = recast(op, tile.AsyncCopy, src_indices=src, dst_indices=dst, dst_slot=self.slot)
+            return self.b.emit(new).results[0]
+        value = self.b.emit(tile.Load(op.src, src, shape=op.shape, dims=op.src_dims, evict=op.evict)).result
+        value.name = op.dst.name
+        return value
 
-    def branch(self, condition: Value, then: Emit, orelse: Emit) -> list[Value]:
-        """Either branch's tokens under a condition; those of the branch that is not taken are complete."""
-        known = constant_of(condition)
-        if known is not None:
-            return then() if known else orelse()
-        blocks = (Block(), Block())
-        with self.b.inside(blocks[0]):
-            first = then()
-        with self.b.inside(blocks[1]):
-            second = orelse()
-            self.b.emit(control.Yield((*self.nothing(first), *second)))
-        with self.b.inside(blocks[0]):
-            self.b.emit(control.Yield((*first, *self.nothing(second))))
-        return list(self.b.emit(control.If(condition, then=blocks[0], orelse=blocks[1])).results)
-
-    def nothing(self, instead_of: list[Value]) -> list[Value]:
-        return [self.b.emit(tile.NoToken()).result for _ in instead_of]
-
-    # In place -------------------------------------------------------------------------------------------------------
-
-    def rest(self, block: Block, slot: Value | None) -> None:
-        """Take the copies out of a block; what reads their buffers does so in `slot`."""
+    def _in_place(self, block: Block) -> None:
+        """Take the copies out of a block, or have them store what was loaded; what reads their buffers does so in the
+        iteration's version."""
         kept: list[Op] = []
         for op in block.ops:
-            if isinstance(op, tile.Copy) and op in self.gone:
-                kept += self.in_place(op, slot)
+            if isinstance(op, tile.Copy) and op in self.loaded and not self.flying:
+                store = tile.Store(op.dst, op.dst_indices, self.loaded[op], dims=op.dst_dims, slot=self.slot)
+                store.loc = op.loc
+                kept.append(store)
+            if isinstance(op, tile.Copy) and (op in self.loaded or op in self.flying):
                 continue
-            for mem, slot_of in READS.get(type(op), ()):
+            for mem, slot_name in READS.get(type(op), ()):
                 if getattr(op, mem) in self.ahead.buffers:
-                    setattr(op, slot_of, slot)
+                    setattr(op, slot_name, self.slot)
             for region in op.regions:
-                self.rest(region, slot)
+                self._in_place(region)
             if not _is_empty_if(op):
                 kept.append(op)
         block.ops = kept
-
-    def in_place(self, op: tile.Copy, slot: Value | None) -> list[Op]:
-        """What stays where a copy was."""
-        return []
-
-
-class Landing(Pipelined):
-    """The copies past the end are waited for."""
-
-    def after(self) -> None:
-        for token in self.loop.results[-(self.versions - 1) :]:
-            with self.b.because(Origin("software_pipeline", LANDED)):
-                self.b.emit(tile.Wait(token))
 
 
 def _is_empty_if(op: Op) -> bool:

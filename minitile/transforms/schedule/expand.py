@@ -88,7 +88,7 @@ class Expansion:
         first = [(c, 1) for c in own if self.since[c] < 0]
         then = [(c, 1) for c in own if self.since[c] >= 0 and c in far]
         rest = [(v, d) for v, most in far.items() for d in range(1, most + 1) if d > 1 or v not in self.next_of]
-        return [*first, *then, *sorted(rest, key=lambda each: (each[0].serial, each[1]))]
+        return [*first, *then, *sorted(rest, key=lambda each: (each[0].serial, -each[1]))]
 
     @property
     def unroll(self) -> int:

@@ -16,19 +16,23 @@ the loop only reads, after them, *feed* it: they may run ahead, and are put in f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
+from typing import NamedTuple
 
 from minitile.analysis.affine import divisor_of
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import Location
-from minitile.ir.effects import UNKNOWN, Access
+from minitile.ir.effects import UNKNOWN, Access, Footprint
 from minitile.ir.ops import arith, control, roles, tile
 from minitile.ir.types import BufferType, ScalarType, TensorType
 
+Path = frozenset[tuple[Value, bool]]  # conditions of the enclosing ifs and which branch of each
+Box = tuple[tuple[int, int], ...]
 RING = (roles.ConsumerWait, roles.ConsumerRelease)
 
 
@@ -71,10 +75,10 @@ def writes(op: Op, mem: Value | None) -> bool:
 class Body:
     """A loop's body. `unit`: the entry of each fixed operation; `feeders`: the copies, and branches of nothing but
     copies, that may run ahead; `ahead`: those of them whose entry has nothing else. `each`: without marks, where each
-    operation but constants is an entry."""
+    operation is an entry, but constants and those that are `free`."""
 
-    def __init__(self, loop: control.For, each: bool = False) -> None:
-        self.loop = loop
+    def __init__(self, loop: control.For, each: bool = False, free: Container[Op] = ()) -> None:
+        self.loop, self.each = loop, each
         self.ops: list[Op] = []
         self.unit: dict[Op, int] = {}
         self.free: set[Op] = set()
@@ -86,7 +90,7 @@ class Body:
                 at = op.number
             elif not op.terminator:
                 self.ops.append(op)
-                if isinstance(op, arith.Constant) if each else self._is_free(op):
+                if op in free or isinstance(op, arith.Constant) if each else self._is_free(op):
                     self.free.add(op)
                 else:
                     self.unit[op] = len(self.unit) if each else at
@@ -196,18 +200,32 @@ class Body:
     def _memory(self) -> Iterator[Edge]:
         """Of operations that access the same memory, one of which writes: the earlier one first, and the later one
         before the earlier one of the next iteration; or, of versions, of the iteration that has its turn."""
-        others = [(op, found) for op in self.fixed if op not in self.ahead and (found := accesses_of(op))]
-        for n, (op, mine) in enumerate(others):
-            for earlier, theirs in others[:n]:
-                both = list(conflicts(theirs, mine))
-                if not both:
-                    continue
-                mem = both[0][0].mem or both[0][1].mem
-                name = "memory" if mem is None else mem.name or "a buffer"
-                distance, first, second = min(((self._apart(a, b, 0), a, b) for a, b in both), key=itemgetter(0))
-                yield from self._edges(earlier, op, distance, _kind(first, second), name)
-                distance, first, second = min(((self._apart(b, a, 1), b, a) for a, b in both), key=itemgetter(0))
-                yield from self._edges(op, earlier, distance, _kind(first, second), name)
+        touching: dict[Value | None, list[tuple[Op, AccessInside]]] = {}
+        for op in self.fixed:
+            if op in self.ahead:
+                continue
+            found = [t for t in touches(op) if not self.each or t.access is not UNKNOWN]
+            both: dict[Op, list[tuple[AccessInside, AccessInside]]] = {}
+            for mine in found:
+                mem = mine.access.mem
+                some = touching.values() if mem is None else (touching.get(mem, ()), touching.get(None, ()))
+                for earlier, theirs in itertools.chain.from_iterable(some):
+                    if (mine.access.writes or theirs.access.writes) and boxes_meet(mine.box, theirs.box):
+                        both.setdefault(earlier, []).append((theirs, mine))
+            for earlier in sorted(both, key=self.number.__getitem__):
+                yield from self._pair(earlier, op, both[earlier])
+            for mine in found:
+                touching.setdefault(mine.access.mem, []).append((op, mine))
+
+    def _pair(self, earlier: Op, op: Op, both: list[tuple[AccessInside, AccessInside]]) -> Iterator[Edge]:
+        mem = both[0][0].access.mem or both[0][1].access.mem
+        name = "memory" if mem is None else mem.name or "a buffer"
+        forth = [(self._apart(a.access, b.access, 0), a, b) for a, b in both if not contradict(a.path, b.path)]
+        back = [(self._apart(b.access, a.access, 1), b, a) for a, b in both]
+        for source, target, some in ((earlier, op, forth), (op, earlier, back)):
+            if some:
+                distance, first, second = min(some, key=itemgetter(0))
+                yield from self._edges(source, target, distance, _kind(first.access, second.access), name)
 
     def _edges(self, source: Op, target: Op, distance: int, kind: str, what: str) -> Iterator[Edge]:
         """What is asynchronous is over where its token is waited for."""
@@ -252,13 +270,11 @@ class Body:
     def counts(self, number: Value) -> bool:
         """Whether a value is the iteration's number: it grows by one from each iteration to the next."""
         loop, op = self.loop, number.op
-        if number is loop.iv:
-            return bool(constant_of(loop.step) == 1)
         if isinstance(op, arith.FloorDiv) and op.b is loop.step:
-            op = op.a.op
-            return op is not None and isinstance(op, arith.Sub) and op.a is loop.iv and op.b is loop.lower
-        one = bool(constant_of(loop.step) == 1)
-        return one and isinstance(op, arith.Sub) and op.a is loop.iv and op.b is loop.lower
+            number, op = op.a, op.a.op
+        elif constant_of(loop.step) != 1:
+            return False
+        return number is loop.iv or (isinstance(op, arith.Sub) and op.a is loop.iv and op.b is loop.lower)
 
     def _rings(self) -> Iterator[Edge]:
         for op in self.fixed:
@@ -280,25 +296,49 @@ class Body:
         return users + [o for o in self.fixed if isinstance(o, roles.Await) and o.token.op in made and o not in made]
 
 
-def accesses_of(op: Op) -> list[Access]:
+class AccessInside(NamedTuple):
+    """An access in an operation; the elements that it may touch, from and to in each dimension (None: only run time
+    knows); the conditions inside of the operation under which it does."""
+
+    access: Access
+    box: Box | None
+    path: Path
+
+
+def touches(op: Op, path: Path = frozenset()) -> Iterator[AccessInside]:
     """What an operation accesses, with all that is in it; one that may order others, all memory. Slots of rings have an
     order of their own, and a token is for what has it."""
-    if isinstance(op, (*RING, tile.Wait)):
-        return []
-    found: list[Access] = []
-    for inner in op.walk():
-        accesses = inner.accesses()
-        orders = not accesses and not (inner.results or inner.pure or inner.terminator or inner.region_fields)
-        found += (UNKNOWN,) if orders else accesses
-    return found
+    if isinstance(op, (*RING, tile.Wait, control.Statement)):
+        return
+    boxes = {(f.mem, f.kind): box_of(op, f) for f in op.footprints()}
+    accesses = op.accesses()
+    if not accesses and not (op.results or op.pure or op.terminator or op.region_fields):
+        accesses = (UNKNOWN,)
+    for access in accesses:
+        yield AccessInside(access, None if access.mem is None else boxes.get((access.mem, access.kind)), path)
+    for number, region in enumerate(op.regions):
+        inside = path | {(op.condition, number == 0)} if isinstance(op, control.If) else path
+        for inner in region.ops:
+            yield from touches(inner, inside)
 
 
-def conflicts(some: Iterable[Access], others: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
-    """The accesses of either to the same memory of which one writes."""
-    for a in some:
-        for b in others:
-            if (a.writes or b.writes) and (a.mem is b.mem or a.mem is None or b.mem is None):
-                yield a, b
+def box_of(op: Op, footprint: Footprint) -> Box | None:
+    """The elements of a footprint, where they are known."""
+    offsets = [constant_of(i) for i in footprint.indices]
+    if None in offsets or getattr(op, "shift", None) is not None:
+        return None
+    return tuple([(int(o), int(o) + size) for o, size in zip(offsets, footprint.extents, strict=True)])
+
+
+def contradict(a: Path, b: Path) -> bool:
+    """Whether no iteration goes both ways."""
+    return any((condition, not taken) in b for condition, taken in a)
+
+
+def boxes_meet(a: Box | None, b: Box | None) -> bool:
+    if a is None or b is None:
+        return True
+    return all(lo < hi2 and lo2 < hi for (lo, hi), (lo2, hi2) in zip(a, b, strict=True))
 
 
 def _kind(first: Access, second: Access) -> str:

@@ -66,7 +66,7 @@ from .launch_info import (
     expr_source,
     param_layout,
 )
-from .launcher_base import BaseLauncher, Prepared, nothing
+from .launcher_base import BaseLauncher, Prepared, check_clusters, nothing
 
 _INSTALL = "pip install 'minitile[cuda]' brings cuda-python; the driver itself comes with NVIDIA's driver package"
 _STATIC_LIMIT = 48 * 1024
@@ -464,8 +464,7 @@ class Launcher(BaseLauncher):
 
     def _explain_launch(self, status: int, grid: Values) -> NoReturn:
         check_grid(grid)
-        if any(blocks % size for blocks, size in zip(grid, self.info.cluster, strict=True)):
-            raise ArgumentError(f"the grid is {grid}: clusters of {self.info.cluster} blocks do not divide it")
+        check_clusters(grid, self.info.cluster)
         if self.info.cooperative and status == _TOO_LARGE:
             raise ArgumentError(
                 f"{self.info.entry} waits for its whole grid (T.sync_grid), whose {math.prod(grid)} blocks do not run "

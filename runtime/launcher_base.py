@@ -225,3 +225,13 @@ class BaseLauncher:
             if not fits(param, value):
                 raise ArgumentError(misfit(param, value)) from None
         raise ArgumentError(f"the launch parameters cannot be packed: {error}") from None
+
+
+def check_clusters(grid: Sequence[int], cluster: Sequence[int]) -> None:
+    """Raises ArgumentError for a grid that is not of whole clusters."""
+    for axis, blocks, size in zip("xyz", grid, cluster, strict=True):
+        if blocks % size:
+            raise ArgumentError(
+                f"the grid is {tuple(grid)}: clusters of {tuple(cluster)} blocks do not divide it in {axis}",
+                f"round the grid up, T.ceildiv(n, {size}) * {size}, and let blocks behind the end do nothing",
+            )

@@ -29,6 +29,7 @@ from minitile.runtime.launch_info import (
     show_expr,
     slots_of,
 )
+from minitile.runtime.launcher_base import check_clusters
 from minitile.runtime.overlap import explain
 from minitile.runtime.tensor_map import check_box, check_tensor, one_element
 
@@ -92,6 +93,7 @@ def run(
     backend = backend or backend_of_text(text)
     try:
         backend.check_grid(grid, info.block)
+        check_clusters(grid, info.cluster)
     except LaunchError as error:
         from minitile.driver.dispatch import raise_for_caller
 

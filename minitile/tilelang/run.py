@@ -45,7 +45,14 @@ def main(args: argparse.Namespace) -> int:
     if args.target != "auto":
         os.environ["MINITILE_TARGET"] = args.target
     with hook.in_place(), _script(args.file, args.args), _on_cpu(args.cpu):
-        runpy.run_path(args.file, run_name="__main__")
+        try:
+            runpy.run_path(args.file, run_name="__main__")
+        except ModuleNotFoundError as error:
+            if error.name is None or find_spec(error.name.partition(".")[0]) is not None:
+                raise
+            message = f"{os.path.basename(args.file)} needs {error.name}, which is not installed"
+            hint = "--compile-only compiles the script's kernels without the packages that are missing"
+            raise MinitileError(message, hint=hint) from error
     return 0
 
 

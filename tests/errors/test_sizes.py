@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import pytest
 
 import minitile as mt
 import minitile.language as T
-from minitile.ir.diagnostics import LanguageError, ResourceError
+from minitile.ir.diagnostics import LanguageError, LaunchArgumentError, ResourceError
 
 TARGETS = ("sm_80", "sm_90a", "gfx942", "gfx950")
 
@@ -141,3 +142,34 @@ def lists_for_ever(A: T.Tensor(("N",), T.float32)):
 def test_too_much_at_compile_time(shows, kernel, line, text, hint):
     caret = "range(1 << 40)" if "range" in line else ""
     shows(lambda: kernel.compile(target="sm_80"), LanguageError, line, [text], hint, caret=caret)
+
+
+@mt.kernel
+def by_pairs(A: T.Tensor(("N",), T.float32)):
+    with T.Kernel(T.ceildiv(A.shape[0], 128), threads=128, cluster=2) as bx:
+        for i in T.Parallel(128):
+            A[bx * 128 + i] = 1.0
+
+
+def test_grid_of_half_a_cluster():
+    """Known at launch only; the same on the GPU (runtime/launcher_base.py)."""
+    whole = np.zeros(512, np.float32)
+    compiled = by_pairs.compile(mt.spec(("N",), "float32"), target="sm_90a")
+    compiled.simulate(whole)
+    assert whole.all()
+    with pytest.raises(
+        LaunchArgumentError, match=r"\(3, 1, 1\): clusters of \(2, 1, 1\)(.|\n)*T\.ceildiv\(n, 2\) \* 2"
+    ):
+        compiled.simulate(np.zeros(384, np.float32))
+
+
+def test_match_statements():
+    @mt.kernel
+    def matching(A: T.Tensor((8,), T.float32), kind=0):
+        with T.Kernel(1, threads=32):
+            match kind:
+                case 0:
+                    A[0] = 1.0
+
+    with pytest.raises(mt.MinitileError, match=r"`match` statements have no meaning(.|\n)*write if, elif and else"):
+        matching(np.zeros(8, np.float32))

@@ -335,3 +335,17 @@ def test_an_error_without_a_line_of_the_users(kernels):
 def test_no_script(capsys):
     assert main(["tilelang", "nowhere.py"]) == 1
     assert "there is no file nowhere.py" in capsys.readouterr().err
+
+
+def test_script_of_a_package_that_is_not_there(tmp_path, capsys):
+    """No traceback of ours; an import that fails in a package that is there stays as it is."""
+    script = tmp_path / "script.py"
+    script.write_text("import no_such_package.part\n", encoding="utf-8")
+    assert main(["tilelang", str(script)]) == 1
+    said = capsys.readouterr().err
+    assert "script.py needs no_such_package, which is not installed" in said
+    assert "--compile-only" in said
+    assert "Traceback" not in said
+    script.write_text("import json.no_such_part\n", encoding="utf-8")
+    with pytest.raises(ModuleNotFoundError):
+        main(["tilelang", str(script)])

@@ -27,6 +27,12 @@ SKIP, BROKE, RETURNED, VALUE = ".skip", ".broke", ".returned", ".value"
 FLAGS = (SKIP, BROKE, RETURNED, VALUE)
 UNSET = Poison("has no value")
 
+# What to write in the place of statements that a kernel cannot have.
+_INSTEAD = {
+    "match": "write if, elif and else: of compile-time values only the branch that holds is traced",
+    "try": "nothing is raised at run time; T.device_assert stops a launch",
+}
+
 
 class Statements(Calls):
     """Executes statements; loops, branches and `with` are in control_flow.py."""
@@ -72,7 +78,8 @@ class Statements(Calls):
     def statement(self, node: ast.stmt) -> None:
         executor = self.executors.get(type(node))
         if executor is None:
-            raise self.fail(node, f"`{type(node).__name__.lower()}` statements have no meaning in a kernel")
+            what = type(node).__name__.removeprefix("Async").lower()
+            raise self.fail(node, f"`{what}` statements have no meaning in a kernel", _INSTEAD.get(what, ""))
         self.begin(node)
         try:
             executor(self, node)

@@ -21,7 +21,7 @@ from zlib import crc32
 import pytest
 
 LONG = 6  # cases of one test
-SHARE = 3  # one of so many is quick, unless more are needed to have each value
+SHARE = 4  # one of so many is quick, unless more are needed to have each value
 
 Case = tuple[str, Sequence[Hashable]]  # its name, and the value of each parameter
 

@@ -57,7 +57,6 @@ __all__ = [
 ZERO_MULTIPLE = 1 << 62  # what divides zero
 SMALL, LARGE = 1 << 30, 1 << 46  # a dimension is less, unless it is one of kernel.attrs["large"]; those are less, too
 LOWEST, HIGHEST = -(1 << 30), 3 << 29  # of an index in 32 bits: room for the tile around it, and for size - index
-SHORT = 16  # bits of numbers that indices may come from
 BLOCKS = (1 << 31) - 1  # the most in a dimension of the grid
 _LOOP = (control.For, control.While, control.Parallel)
 _FLOOR_DIVISIONS = (arith.FloorDiv, arith.TruncDiv, arith.Shr)
@@ -253,7 +252,7 @@ class Facts:
         return a - (d - g + least), a - least
 
     def is_index(self, v: Value) -> bool:
-        """Whether a value comes from dimensions, parameters, block, thread and loop indices, 16-bit numbers only."""
+        """Whether the value is computed from dimensions, parameters, block, thread and loop indices only."""
         known = self._index.get(v)
         if known is None:
             self._index[v] = False  # for a cycle through carried values
@@ -273,8 +272,6 @@ class Facts:
             return True
         if isinstance(op, arith.Cast) and not op.a.dtype.is_int:
             return op.a.dtype.kind == "bool"
-        if isinstance(op, arith.Cast) and op.a.dtype.bits <= SHORT:  # wherever it comes from
-            return v.dtype.bits >= 32
         if v.dtype.kind == "uint" and v.dtype.bits >= 32:  # wraps on purpose, maybe: what is added to it may as well
             return False
         if isinstance(op, arith.Within):

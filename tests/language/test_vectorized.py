@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -429,27 +428,3 @@ def test_each_pass_may_be_left_out(off):
     compiled = run(gemv("bfloat16"), "sm_90a", x, w, y, passes={off: False})
     np.testing.assert_allclose(y, w.astype(np.float64) @ x.astype(np.float64), rtol=1e-5, atol=1e-4)
     assert in_registers(compiled) == (off != "unroll_local_arrays")
-
-
-def test_indices_from_short_numbers():
-    """What 16-bit numbers say is an index like any other: neighbours behind it are one access."""
-
-    @mt.kernel
-    def kernel(C: T.Tensor((64,), T.uint16), X: T.Tensor(("N",), T.bfloat16), Y: T.Tensor((64, 8), T.bfloat16)):
-        with T.Kernel(1, threads=64):
-            t = T.get_thread_binding()
-            x = T.alloc_local((8,), T.bfloat16)
-            first = T.cast(C[t], T.int32) * 8
-            for v in T.vectorized(8):
-                x[v] = X[first + v]
-            for v in T.vectorized(8):
-                Y[t, v] = x[v] + x[v]
-
-    numbers = np.random.default_rng(0).permutation(70).astype(np.uint16)[:64]
-    x = np.arange(64 * 8).astype(ml_dtypes.bfloat16)
-    y = np.zeros((64, 8), ml_dtypes.bfloat16)
-    kernel(numbers, x, y)
-    rows = np.concatenate([x.reshape(64, 8), np.zeros((6, 8), x.dtype)])
-    np.testing.assert_array_equal(y, 2 * rows[numbers])  # behind the end all is 0
-    specs = mt.spec((64,), "uint16"), mt.spec((512,), "bfloat16"), mt.spec((64, 8), "bfloat16")
-    assert kernel.compile(*specs, target="sm_80").asm["ptx"].count("ld.global.v4") == 1

@@ -65,7 +65,8 @@ class _Reuse:
             return None
         places = tuple(v if isinstance(v.type, TileType) else self.facts.affine(v) for v in op.indices)
         attributes = tuple(getattr(op, name) for name, _ in op.attr_fields)
-        return op.mem, places, op.mask, op.slot, attributes, t
+        others = tuple(v for v in op.operands if v not in op.indices)  # a mask, how a tile is rotated, …
+        return others, places, attributes, t
 
     def takes(self, value: Value, kept: set[Value]) -> bool:
         """Whether there are registers in which it can wait."""

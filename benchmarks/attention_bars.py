@@ -231,9 +231,9 @@ def cold(causal: bool) -> float:
     k, v = (mt.spec((2, 16, 4096, 128), "bfloat16") for _ in range(2))
     start = time.perf_counter()
     made = attention_forward.compile(
-        q, k, v, o, *[None] * 4, 1.0, 1.0, 0, 0, 1, target="sm_90a", bounds=(False, causal), block_M=plan.block_M,
-        block_N=plan.block_N, num_stages=plan.stages, threads=plan.threads, held=plan.held, growth=plan.growth,
-        persistent=132 if plan.persistent else 0,
+        q, k, v, o, *[None] * 4, 1.0, 1.0, 0, 0, 1, target="sm_90a", bounds=(False, causal), whole=True,
+        block_M=plan.block_M, block_N=plan.block_N, num_stages=plan.stages, threads=plan.threads, held=plan.held,
+        growth=plan.growth, persistent=132 if plan.persistent else 0,
     )  # fmt: skip
     assert made.binary
     return time.perf_counter() - start

@@ -8,7 +8,8 @@
 
 On a GPU of several XCDs the blocks of each take neighbours: the body has another number for %t
 (block_swizzle.in_turns).
-Shared memory is the block's own in every turn; nothing that a tile has left there counts for the next one.
+Shared memory is the block's own in every turn; nothing that a tile has left there counts for the next one. Nor does what
+it has left in tensors, as between blocks of a grid: the loop is `apart`, and no barrier orders its turns' stores.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def make_persistent(b: Builder, launch: control.Launch, blocks: int, xcds: int =
     with b.inside(launch.body):
         with b.inside(turn):
             b.emit(control.Yield(()))
-        b.emit(control.For(launch.body.args[0], total, steps, (), body=turn))
+        b.emit(control.For(launch.body.args[0], total, steps, (), apart=True, body=turn))
     launch.body.ops.append(end)
 
 

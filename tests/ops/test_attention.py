@@ -157,7 +157,7 @@ def test_no_elements(shape):
 # Its code ------------------------------------------------------------------------------------------------------------
 
 
-def compiled(d, e, causal=True, plan=None, target="sm_90a", all_options=False):
+def compiled(d, e, causal=True, plan=None, target="sm_90a", all_options=False, persistent=0):
     """With all options, which take the most registers, or none."""
     plan = plan or candidates(d, e, 4096, TARGETS[target], plain=not all_options)[0]
     group = 8 if all_options else 1
@@ -169,8 +169,8 @@ def compiled(d, e, causal=True, plan=None, target="sm_90a", all_options=False):
         more = [mt.spec((2, 4, 256, group), "float32"), mt.spec((4, group), "float32"), lengths_, lengths_]
     return attention_forward.compile(
         q, k, v, o, *more, 1.0, 1.0, 0, 0, 1, target=target, D=d, E=e, bounds=(all_options, causal),
-        capped=all_options, packed=group, block_M=plan.block_M, block_N=plan.block_N, num_stages=plan.stages,
-        threads=plan.threads,
+        capped=all_options, packed=group, whole=not all_options, block_M=plan.block_M, block_N=plan.block_N,
+        num_stages=plan.stages, threads=plan.threads, held=plan.held, growth=plan.growth, persistent=persistent,
     )  # fmt: skip
 
 
@@ -209,6 +209,18 @@ def test_a_wait_stands_behind_all_exponentials(monkeypatch):
     assert sum("ex2.approx" in line for line in lines[start:branch]) >= 64
     assert not any("ex2.approx" in line for line in lines[branch : arms[1]])
     assert sum("mul" in line for line in lines[arms[0] : arms[1]]) >= 64
+
+
+@pytest.mark.parametrize("d", [64, 128])
+def test_turns_of_persistent_blocks_do_not_meet(d):
+    """In the turns' loop warpgroups take turns in multiplying, and no barrier is for all of them: what one turn stores
+    no other one writes. Results go by TMA, places of tiles take no division of 64 bits."""
+    text = compiled(d, d, plan=AttentionPlan(128, 128, held=True), persistent=132).asm["ptx"]
+    assert "cp.async.bulk.tensor.5d.global.shared" in text
+    barriers = re.findall(r"bar\.sync [^;]*;[^\n]*", text[text.index("setmaxnreg.inc") :])
+    assert len(barriers) >= 3
+    assert all("%group, 128" in line or "order barrier" in line for line in barriers)
+    assert not re.search(r"(div|rem)\.s64", text)
 
 
 CHOSEN = [(row.d, row.e, causal, more) for row in BY_WARPGROUPS for causal, more in ((0, 0), (1, 0), (1, 1))]

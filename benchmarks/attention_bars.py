@@ -138,7 +138,7 @@ def public_call(case: Case, q: Any, k: Any, v: Any) -> tuple[str, Callable[[], A
     """The plan and the call."""
     import minitile as mt
 
-    plan: Any = mt.ops.attention_plan_for(q, k, v, layout="bhsd")
+    plan: Any = mt.ops.attention_plan_for(q, k, v, layout="bhsd", causal=case.causal)
     if case.maxima:
         plan = replace(plan, growth=GROWTH[case.maxima])
     given = plan if case.maxima else None
@@ -226,7 +226,7 @@ def cold(causal: bool) -> float:
 
     x = mt.spec((256,), "float32")
     assert doubled.compile(x, x, target="sm_90a").binary
-    plan = candidates(128, 128, 4096, TARGETS["sm_90a"])[0]
+    plan = candidates(128, 128, 4096, TARGETS["sm_90a"], causal=causal)[0]
     q, o = (mt.spec((2, 16, 4096, 1, 128), "bfloat16") for _ in range(2))
     k, v = (mt.spec((2, 16, 4096, 128), "bfloat16") for _ in range(2))
     start = time.perf_counter()

@@ -8,8 +8,8 @@
 
 On a GPU of several XCDs the blocks of each take neighbours: the body has another number for %t
 (block_swizzle.in_turns).
-Shared memory is the block's own in every turn; nothing that a tile has left there counts for the next one. Nor does what
-it has left in tensors, as between blocks of a grid: the loop is `apart`, and no barrier orders its turns' stores.
+Shared memory is the block's own in every turn; nothing that a tile has left there counts for the next one. Nor does
+what it has left in tensors, as between blocks of a grid: the loop is `apart`, and no barrier orders its turns' stores.
 """
 
 from __future__ import annotations

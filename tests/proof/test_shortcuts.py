@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from minitile.ops.attention_plans import AttentionPlan
 from minitile.proof import Fault, Proof, Refused, prove
 from minitile.tools.proving import launch_facts
 from tests.ops.test_attention import compiled
@@ -11,7 +12,7 @@ from tests.ops.test_attention import compiled
 
 @pytest.fixture(scope="module")
 def attention():
-    made = compiled(64, 64, causal=False)
+    made = compiled(64, 64, False, AttentionPlan(128, 128))
     return made.asm["ptx"], launch_facts(made.launch_info)
 
 

@@ -215,8 +215,8 @@ def test_a_wait_stands_behind_all_exponentials(monkeypatch):
 
 
 @pytest.mark.parametrize("d", [64, 128])
-def test_turns_of_persistent_blocks_do_not_meet(d):
-    """In the turns' loop warpgroups take turns in multiplying, and no barrier is for all of them: what one turn stores
+def test_tiles_of_persistent_blocks_do_not_meet(d):
+    """Warpgroups multiply one after the other, and no barrier of the loop is for all of them: what one tile stores
     no other one writes. Results go by TMA, places of tiles take no division of 64 bits."""
     text = compiled(d, d, plan=AttentionPlan(128, 128, held=True, persistent=True)).asm["ptx"]
     assert "cp.async.bulk.tensor.5d.global.shared" in text

@@ -45,8 +45,8 @@ class AttentionPlan:
 @dataclass(frozen=True, slots=True)
 class Row:
     """Plans for heads of at most so many elements, q and k of `d`, v of `e`: the first one that fits is the choice, the
-    others are what is worth a try. Other choices: `short` for at most SHORT rows, `causal` for causal calls that are
-    not short, `spare` for calls with more than `causal`, whose registers those have not."""
+    others are what is worth a try. Other choices: `causal` for causal calls, `short` for those of at most SHORT rows,
+    `spare` for calls with more than `causal`, whose registers those have not."""
 
     d: int
     e: int
@@ -59,7 +59,7 @@ class Row:
         """All plans for calls of so many rows, the choice first."""
         if not plain:
             return (self.spare,) if self.spare else tuple(replace(plan, persistent=False) for plan in self.plans)
-        first = (self.short if rows <= SHORT else None) or (self.causal if causal else None)
+        first = (self.short if rows <= SHORT else None) or self.causal if causal else None
         return tuple(dict.fromkeys((first, *self.plans) if first else self.plans))
 
 
@@ -70,9 +70,13 @@ BY_WARPGROUPS = (
     Row(
         64,
         64,
-        (P(192, 96, threads=384, persistent=True), P(128, 128), P(192, 128, threads=384), P(192, 64, 3, 384)),
-        short=P(128, 128, persistent=True),
-        causal=P(192, 96, threads=384),
+        (
+            P(192, 128, threads=384, held=True, persistent=True),
+            P(192, 96, threads=384, held=True),
+            P(128, 128),
+            P(192, 64, 3, 384),
+        ),
+        short=P(128, 128, held=True, persistent=True),
         spare=P(128, 128),
     ),
     Row(
@@ -85,8 +89,7 @@ BY_WARPGROUPS = (
     Row(
         128,
         128,
-        (P(128, 128, persistent=True), P(128, 176), P(128, 160), P(128, 64, 3), P(192, 80, threads=384)),
-        causal=P(128, 128),
+        (P(128, 128, held=True), P(128, 176), P(128, 160), P(128, 64, 3), P(192, 80, threads=384)),
         spare=P(128, 112),
     ),
     Row(192, 128, (P(128, 96), P(128, 112), P(128, 80))),

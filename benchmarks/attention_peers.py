@@ -128,7 +128,8 @@ def ready(problem: Attention, operands: Operands, problems: Sequence[Attention])
         synchronize()
         return Entry("mt.ops", str(plan), launch, {}, "", time.perf_counter() - start, "the first launch")
 
-    return each("mt.ops", [replace(plan, persistent=stays) for plan in plans for stays in (False, True)], build)
+    both = [replace(plan, persistent=stays) for plan in plans for stays in (False, True)]
+    return each("mt.ops", dict.fromkeys(both), build)
 
 
 def torch_backend(backend: str, problem: Attention, operands: Operands) -> Callable[[], Any]:

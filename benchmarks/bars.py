@@ -29,7 +29,12 @@ from typing import Any, Protocol
 
 import timing
 
-SUITES = {"memory": "memory", "serving": "serving", "tilelang": "tilelang_peers"}  # the module of each
+SUITES = {  # the module of each
+    "memory": "memory",
+    "serving": "serving",
+    "tilelang": "tilelang_peers",
+    "attention": "attention_bars",
+}
 SLACK = 0.04  # how far below the bar of its row a cell may lie
 
 Found = dict[str, Any]  # of one case: against whom → [value, spread]; "note": what else is worth a word

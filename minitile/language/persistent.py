@@ -8,12 +8,13 @@
 
 On a GPU of several XCDs the blocks of each take neighbours: the body has another number for %t
 (block_swizzle.in_turns).
-Shared memory is the block's own in every turn; nothing that a tile has left there counts for the next one.
+Shared memory is the block's own in every turn; nothing that a tile has left there counts for the next one. Nor does
+what it has left in tensors, as between blocks of a grid: the loop is `apart`, and no barrier orders its turns' stores.
 """
 
 from __future__ import annotations
 
-from minitile.ir.builder import Builder
+from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import control, tile
 from minitile.ir.types import I32
@@ -35,8 +36,10 @@ def make_persistent(b: Builder, launch: control.Launch, blocks: int, xcds: int =
     turn.args = (number,)
     with b.inside(turn):
         taken = in_turns(b, number, launch.body.args[0], launch.grid[0], total, xcds) if xcds > 1 else number
-        across = b.floordiv(taken, x)
-        places = b.floormod(taken, x), b.floormod(across, y), b.floordiv(across, y)
+        places = (taken, b.constant(0), b.constant(0))
+        if constant_of(y) != 1 or constant_of(z) != 1:
+            across = b.floordiv(taken, x)
+            places = b.floormod(taken, x), b.floormod(across, y), b.floordiv(across, y)
     for place, name in zip(places, names, strict=True):
         place.name = place.name or name
     shared = [op for op in old if _is_shared(op)]
@@ -48,7 +51,7 @@ def make_persistent(b: Builder, launch: control.Launch, blocks: int, xcds: int =
     with b.inside(launch.body):
         with b.inside(turn):
             b.emit(control.Yield(()))
-        b.emit(control.For(launch.body.args[0], total, steps, (), body=turn))
+        b.emit(control.For(launch.body.args[0], total, steps, (), apart=True, body=turn))
     launch.body.ops.append(end)
 
 

@@ -57,7 +57,8 @@ def _for(low: Lowering, op: control.For) -> tuple[Value, ...]:
     init = tuple(low.get(v) for v in op.init)
     with low.decided_by(op.decides()):
         body = low.block(op.body, Block())
-    new = control.For(low.get(op.lower), low.get(op.upper), low.get(op.step), init, kind=op.kind, body=body)
+    bounds = low.get(op.lower), low.get(op.upper), low.get(op.step)
+    new = control.For(*bounds, init, kind=op.kind, apart=op.apart, body=body)
     return low.b.emit(new).results
 
 

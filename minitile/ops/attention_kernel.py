@@ -18,6 +18,8 @@ nothing yet needs no test: exp2(-∞) is 0, and what is 0 to the end gives 0.
 
 from __future__ import annotations
 
+from typing import Any
+
 import minitile.language as T
 from minitile.driver.jit import kernel
 from minitile.ops.memory_bound.launches import in_order
@@ -28,12 +30,17 @@ LN_2 = 0.6931471805599453
 LOG2_E = 1.4426950408889634
 
 
-def there_and_back(number: T.Expr, blocks: int, tiles: T.Expr) -> T.Expr:
+def unsigned(x: Any) -> Any:
+    """In 32 bits: divisions by numbers of run time are quicker so."""
+    return T.cast(x, T.uint32)
+
+
+def there_and_back(number: Any, blocks: int, tiles: Any) -> Any:
     """Which of so many tiles a persistent block takes, whose `number` goes up by `blocks`: in every second turn the
     last block takes the first tile. Where tiles grow and shrink from group to group, all blocks get as many keys."""
-    turn, block = number // blocks, number % blocks
-    there = T.min(tiles - turn * blocks, blocks)
-    return turn * blocks + T.if_then_else(turn % 2 == 0, block, there - 1 - block)
+    first = number // blocks * blocks
+    behind = T.min(tiles - first, blocks) - 1 - (number - first)
+    return T.if_then_else(number // blocks % 2 == 0, number, first + behind)
 
 
 @kernel
@@ -56,6 +63,7 @@ def attention_forward(
     bounds=(False, False),
     capped=False,
     packed=1,
+    whole=False,
     block_M=128,
     block_N=128,
     num_stages=2,
@@ -64,28 +72,35 @@ def attention_forward(
     growth=0.0,
     persistent=0,
 ):
-    """H heads of keys with G heads of queries each. A weight is exp2(factor · score), capped: of tanh(inner · score).
-    bounds: whether `left` and `right` count. So many heads are worked on `side_by_side`, whose keys the caches hold.
-    held: the queries stay in registers. growth: by so much, in powers of 2, a maximum may be exceeded before it is
-    replaced, and what has been summed up is scaled anew; no weight is greater than 2 ** growth."""
+    """H heads of keys with G heads of queries each; `whole`: all of these are in one tile. A weight is
+    exp2(factor · score), capped: of tanh(inner · score). bounds: whether `left` and `right` count. So many heads are
+    worked on `side_by_side`, whose keys the caches hold. held: the queries stay in registers. growth: by so much, in
+    powers of 2, a maximum may be exceeded before it is replaced, and what has been summed up is scaled anew; no weight
+    is greater than 2 ** growth."""
     B, H, S, G, _ = Q.shape
     rows = block_M // packed  # queries of a tile
-    parts, tiles = T.ceildiv(G, packed), T.ceildiv(S, rows)
+    parts, tiles = 1 if whole else T.ceildiv(G, packed), T.ceildiv(S, rows)
     groups = T.ceildiv(B * H * parts, side_by_side)
     grid = (side_by_side * tiles * groups,) if persistent else (side_by_side, tiles, groups)
     with T.Kernel(*grid, threads=threads, persistent=persistent) as place:
         in_order()
         if persistent:
-            place = there_and_back(place, persistent, side_by_side * tiles * groups)
-            place = place % side_by_side, place // side_by_side % tiles, place // side_by_side // tiles
-        beside, tile, behind = place
-        which = behind * side_by_side + beside
+            number = there_and_back(unsigned(place), persistent, unsigned(grid[0]))
+            line = number // unsigned(side_by_side)
+            beside, tile, behind = number % unsigned(side_by_side), line % unsigned(tiles), line // unsigned(tiles)
+            tile = T.cast(tile, T.int32)
+        else:
+            beside, tile, behind = place
+        which = unsigned(behind) * unsigned(side_by_side) + unsigned(beside)
         if bounds[1]:  # tiles of most keys first, so that the short ones fill the gaps at the end
-            turned = persistent and (groups - behind) % 2 == 0
-            tile = T.if_then_else(turned, tile, tiles - 1 - tile) if persistent else tiles - 1 - tile
-        first = tile * rows
-        of_k, g = which // parts, which % parts * packed
-        batch, head = T.max(of_k // H, 0), of_k % H  # 0 as a bound that the compiler sees: O goes by TMA
+            last = tiles - 1 - tile
+            tile = T.if_then_else((unsigned(groups) - behind) % 2 == 0, tile, last) if persistent else last
+        first = T.max(tile * rows, 0)  # bounds that the compiler sees: O goes by TMA
+        of_k, g = which, 0
+        if not whole:
+            of_k, g = which // unsigned(parts), T.max(T.cast(which % unsigned(parts), T.int32), 0) * packed
+        batch, head = T.cast(of_k // unsigned(H), T.int32), T.cast(of_k % unsigned(H), T.int32)
+        batch, head = T.max(batch, 0), T.max(head, 0)
 
         queries = S if QLengths is None else T.clamp(T.cast(QLengths[batch], T.int32), 0, S)
         keys = K.shape[2] if KLengths is None else T.clamp(T.cast(KLengths[batch], T.int32), 0, K.shape[2])
@@ -160,7 +175,7 @@ def attention_forward(
         for i in T.Parallel(block_M):
             if first + i // packed >= queries:
                 total[i] = 0.0
-            shrink[i] = T.if_then_else(total[i] == 0, 0.0, 1 / total[i])
+            shrink[i] = T.if_then_else(total[i] == 0, 0.0, T.rcp(total[i]))
         if Lse is not None:
             for i in T.Parallel(block_M):
                 if first + i // packed < S and g + i % packed < G:

@@ -128,7 +128,7 @@ def _first_call(
     lse = heads.q.empty((batch, heads.of_q, heads.queries), f32) if return_lse else None
     if 0 not in heads.q.shape:
         plain = left == FAR and softcap is None and lse is None and all(x is None for x in (weights, *lengths))
-        group, chosen = heads.group, planned(plan, AttentionPlan) or plan_of(heads, plain)
+        group, chosen = heads.group, planned(plan, AttentionPlan) or plan_of(heads, plain, right == 0)
         pack = chosen.packed or packed(group, heads.queries, chosen.block_M)
         if pack < 1 or chosen.block_M % pack:
             raise refused(f"the plan packs {pack} heads in {chosen.block_M} rows", "a divisor of the rows")
@@ -139,8 +139,9 @@ def _first_call(
         arrays = (heads.grouped(q), heads.turned(k), heads.turned(v), heads.grouped(o), sums, weights, *lengths)
         constants = {
             "D": heads.d, "E": heads.e, "bounds": (left < FAR, right < FAR), "capped": softcap is not None,
-            "packed": pack, "block_M": chosen.block_M, "block_N": chosen.block_N, "num_stages": chosen.stages,
-            "threads": chosen.threads, "held": chosen.held, "growth": chosen.growth, "persistent": blocks,
+            "packed": pack, "whole": group <= pack, "block_M": chosen.block_M, "block_N": chosen.block_N,
+            "num_stages": chosen.stages, "threads": chosen.threads, "held": chosen.held, "growth": chosen.growth,
+            "persistent": blocks,
         }  # fmt: skip
         args = (*arrays, factor, inner, left, right, together)
         attention_forward(*args, **constants)
@@ -162,7 +163,9 @@ def _remember(key: Key, args: tuple[Any, ...], constants: dict[str, Any], frame:
 
 
 @for_users
-def attention_plan_for(q: Any, k: Any, v: Any, *, layout: str = "bshd", plain: bool = True) -> AttentionPlan:
+def attention_plan_for(
+    q: Any, k: Any, v: Any, *, layout: str = "bshd", plain: bool = True, causal: bool = False
+) -> AttentionPlan:
     """The plan that such a call of `attention` would use.
 
     Args:
@@ -171,11 +174,12 @@ def attention_plan_for(q: Any, k: Any, v: Any, *, layout: str = "bshd", plain: b
         v: as of `attention`.
         layout: as of `attention`.
         plain: whether the call has no option but `causal`.
+        causal: as of `attention`.
 
     Raises:
         LaunchArgumentError: operands that do not fit.
     """
-    return plan_of(_read(q, k, v, layout), plain)
+    return plan_of(_read(q, k, v, layout), plain, causal)
 
 
 class Heads(NamedTuple):
@@ -239,10 +243,10 @@ class Heads(NamedTuple):
         return out
 
 
-def plan_of(heads: Heads, plain: bool) -> AttentionPlan:
+def plan_of(heads: Heads, plain: bool, causal: bool) -> AttentionPlan:
     """The table's choice."""
     target = target_at(*heads.q.device)
-    chosen = choose(heads.d, heads.e, heads.group, heads.queries, target, plain)
+    chosen = choose(heads.d, heads.e, heads.group, heads.queries, target, plain, causal)
     if chosen is None:
         raise refused(f"no plan for heads of {heads.d} and {heads.e} elements on {target}", "pass plan=")
     return chosen

@@ -11,6 +11,7 @@ from minitile.hardware import Target
 KEPT = 24 << 20  # bytes of keys and values that the caches are to hold for the blocks that run at the same time
 RESERVED = 1024  # bytes of shared memory for barriers and sums
 LEAST_ROWS = 64
+SHORT = 1024  # rows
 EVEN = 1.9  # tiles for a block, of the heads that are worked on at a time
 
 
@@ -44,24 +45,62 @@ class AttentionPlan:
 @dataclass(frozen=True, slots=True)
 class Row:
     """Plans for heads of at most so many elements, q and k of `d`, v of `e`: the first one that fits is the choice, the
-    others are what is worth a try. spare: the choice for calls with more than `causal`, whose registers those have not.
-    """
+    others are what is worth a try. Other choices: `causal` for causal calls, `short` for those of at most SHORT rows,
+    `spare` for calls with more than `causal`, whose registers those have not."""
 
     d: int
     e: int
     plans: tuple[AttentionPlan, ...]
+    short: AttentionPlan | None = None
+    causal: AttentionPlan | None = None
     spare: AttentionPlan | None = None
+
+    def ordered(self, rows: int, causal: bool, plain: bool) -> tuple[AttentionPlan, ...]:
+        """All plans for calls of so many rows, the choice first."""
+        if not plain:
+            return (self.spare,) if self.spare else tuple(replace(plan, persistent=False) for plan in self.plans)
+        first = (self.short if rows <= SHORT else None) or self.causal if causal else None
+        return tuple(dict.fromkeys((first, *self.plans) if first else self.plans))
 
 
 P = AttentionPlan
-# Two warpgroups of 64 rows each, or three where a row's registers allow it.
+# Two warpgroups of 64 rows each, or three where a row's registers allow it. Measured on an H200
+# (benchmarks/attention_plans.py): persistent blocks hide where tiles begin and end, most of all of short rows of keys.
 BY_WARPGROUPS = (
-    Row(64, 64, (P(128, 128), P(192, 128, threads=384), P(192, 96, threads=384), P(192, 64, 3, 384), P(128, 192))),
-    Row(96, 96, (P(128, 128), P(128, 144), P(192, 80, threads=384))),
-    Row(128, 128, (P(128, 128), P(128, 176), P(128, 96), P(128, 64, 3), P(192, 80, threads=384))),
+    Row(
+        64,
+        64,
+        (
+            P(192, 128, threads=384, held=True, persistent=True),
+            P(192, 96, threads=384, held=True),
+            P(128, 128),
+            P(192, 64, 3, 384),
+        ),
+        short=P(128, 128, held=True, persistent=True),
+        spare=P(128, 128),
+    ),
+    Row(
+        96,
+        96,
+        (P(192, 80, threads=384, persistent=True), P(128, 128), P(128, 144)),
+        causal=P(192, 80, threads=384),
+        spare=P(128, 128),
+    ),
+    Row(
+        128,
+        128,
+        (P(128, 128, held=True), P(128, 176), P(128, 160), P(128, 64, 3), P(192, 80, threads=384)),
+        spare=P(128, 112),
+    ),
     Row(192, 128, (P(128, 96), P(128, 112), P(128, 80))),
     Row(192, 192, (P(128, 96), P(128, 80)), spare=P(128, 80)),
-    Row(256, 256, (P(128, 80), P(128, 64), P(128, 48)), spare=P(128, 32)),
+    Row(
+        256,
+        256,
+        (P(128, 64, persistent=True), P(128, 80), P(128, 48)),
+        causal=P(128, 64),
+        spare=P(128, 32),
+    ),
 )
 FEW_BY_WARPGROUPS = (  # for at most 64 rows
     Row(128, 128, (P(64, 128, threads=128),)),
@@ -74,7 +113,9 @@ BY_WARPS = (
 )
 
 
-def candidates(d: int, e: int, rows: int, target: Target, plain: bool = True) -> tuple[AttentionPlan, ...]:
+def candidates(
+    d: int, e: int, rows: int, target: Target, plain: bool = True, causal: bool = False
+) -> tuple[AttentionPlan, ...]:
     """Plans for heads of d and e elements and so many rows, which the target's shared memory holds; the choice first.
     plain: the call has no option but `causal`, and packs no heads."""
     tables: tuple[tuple[Row, ...], ...] = (BY_WARPS,)
@@ -82,16 +123,21 @@ def candidates(d: int, e: int, rows: int, target: Target, plain: bool = True) ->
         tables = (FEW_BY_WARPGROUPS, BY_WARPGROUPS) if rows <= LEAST_ROWS else (BY_WARPGROUPS,)
     room = target.max_shared - RESERVED
     found = (next((row for row in table if d <= row.d and e <= row.e), None) for table in tables)
-    plans = (p for row in found if row for p in ((row.spare,) if row.spare and not plain else row.plans))
+    plans = (plan for row in found if row for plan in row.ordered(rows, causal, plain))
     return tuple(plan for plan in plans if plan.shared(d, e) <= room)
 
 
 @lru_cache(maxsize=1024)
-def choose(d: int, e: int, group: int, queries: int, target: Target, plain: bool) -> AttentionPlan | None:
+def choose(
+    d: int, e: int, group: int, queries: int, target: Target, plain: bool, causal: bool = False
+) -> AttentionPlan | None:
     """The choice for so many queries of a group of heads, with how many of these it packs; None where nothing fits."""
-    for plan in candidates(d, e, group * queries, target, plain):
+    rows = group * queries if queries <= LEAST_ROWS else queries
+    for plan in candidates(d, e, rows, target, plain, causal):
         pack = plan.packed or packed(group, queries, plan.block_M)
-        return replace(plan, packed=pack) if pack == 1 or not plain else choose(d, e, group, queries, target, False)
+        if pack == 1 or not plain:
+            return replace(plan, packed=pack)
+        return choose(d, e, group, queries, target, False, causal)
     return None
 
 

@@ -62,6 +62,7 @@ _FORMS = {
         "setp": r"setp\.(lt|le|gt|ge|eq|ne|lo|ls|hi|hs)\.([sub](?:32|64))",
         "selp": r"selp\.[subf](32|64)",
         "shfl": r"shfl\.sync\.idx\.b32",
+        "vote": r"vote\.sync\.(?:any|all)\.pred",
     }.items()
 }
 
@@ -437,6 +438,8 @@ class Registers:
             return by_lane(_select, a, b, self.value(warp, args[3]))
         if form == "shfl" and args[2] == "0" and args[3] == "31":
             return lanes_of(self.value(warp, args[1]))[0]
+        if form == "vote":
+            return UNIFORM
         return TOP
 
     def loaded(self, warp: Warp, arg: str, width: str) -> Value:

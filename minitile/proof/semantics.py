@@ -94,6 +94,28 @@ class Machine(Registers):
             for pc, end in enumerate(self.open)
         ]
 
+        self.alike = [self._alike(each) for each in program.code]
+
+    def _alike(self, each: Instruction) -> bool:
+        """Whether both arms of a branch do the same but for arithmetic, of which the jump's own arm has none on
+        products' registers, and whose results nothing needs behind them: what the other arm does stands for both."""
+        code, other = self.program.code, each.target
+        if each.base != "bra" or not each.guard or other <= each.pc or code[other - 1].base != "bra":
+            return False
+        leaves = code[other - 1]
+        if leaves.guard or leaves.target <= other:
+            return False
+        end = leaves.target
+        arms = code[each.pc + 1 : other - 1], code[other:end]
+        if any(i.base == "bra" or (self.plain[i.pc] and i.writes and i.guard) for arm in arms for i in arm):
+            return False
+        if any(each.pc < i.target < end and i.pc != each.pc for i in code):
+            return False
+        first, second = ([i.text for i in arm if not self.plain[i.pc]] for arm in arms)
+        computed = {name for arm in arms for i in arm if self.plain[i.pc] for name in i.writes}
+        quiet = not any(self.plain[i.pc] and self.touches[i.pc] for i in arms[1])
+        return first == second and quiet and self.program.live[end].isdisjoint(computed)
+
     def _product_registers(self) -> dict[str, int]:
         names: dict[str, int] = {}
         for each in self.program.code:
@@ -219,6 +241,9 @@ class Machine(Registers):
             if not known or (arms and taken not in (0, warp.mask)):
                 self.perhaps(state, warp, each.pc, self.open[each.pc])
                 return
+        if self.alike[each.pc] and warp.registers.get(each.guard) is UNIFORM:
+            warp.pc += 1
+            return
         taken = self.lanes(state, warp, each)
         if taken == warp.mask:
             warp.pc = each.target

@@ -105,6 +105,7 @@ class For(Loop, name="for"):
     stages            of a pipelined loop: the number of versions of a buffer
     order, stage_of   the user's own schedule: one int for each number that a `statement` of the body has
     teams             how many teams of threads may share the iterations, where a kernel has roles
+    apart             iterations are tiles of a grid: in tensors one does not depend on what another leaves there
     """
 
     lower: Value = operand()
@@ -116,6 +117,7 @@ class For(Loop, name="for"):
     order: tuple[int, ...] | None = attr(None)
     stage_of: tuple[int, ...] | None = attr(None)
     teams: int = attr(1)
+    apart: bool = attr(False)
     body: Block = region()
 
     def infer(self) -> tuple[Type, ...]:

@@ -56,7 +56,7 @@ def _found(block: Block, in_loop: bool) -> list[tuple[Block, dict[Op, Value]]]:
         if op.region_fields:
             for region in op.regions:
                 found += _found(region, in_loop or isinstance(op, control.Loop))
-        elif in_loop and isinstance(op, arith.Select) and (mask := _rows(op)) is not None:
+        elif in_loop and type(op) is arith.Select and (mask := _rows(op)) is not None:
             here[op] = mask
     return found if here else found[1:]
 

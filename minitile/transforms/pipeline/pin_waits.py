@@ -48,9 +48,9 @@ def _found(block: Block, in_loop: bool) -> list[tuple[Block, control.If]]:
         if op.region_fields:
             for region in op.regions:
                 found += _found(region, in_loop or isinstance(op, control.Loop))
-        if isinstance(op, roles.Await):
+        if type(op) is roles.Await:
             waits = in_loop
-        elif waits and isinstance(op, control.If) and isinstance(op.condition.op, warp.SomeInWarp):
+        elif waits and type(op) is control.If and isinstance(op.condition.op, warp.SomeInWarp):
             found.append((block, op))
     return found
 

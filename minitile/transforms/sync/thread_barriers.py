@@ -453,7 +453,7 @@ class Walk:
             for arg, source in zip(op.carried, yields, strict=True):
                 if source in end.tokens:
                     again.tokens[arg] = self.shift(end.tokens[source], op, step)
-            return end, again
+            return end, _own(again) if op.apart else again
 
         return body
 
@@ -741,6 +741,16 @@ def _forget_versions(state: State) -> State:
         return frozenset([any_version(t) for t in touches])
 
     return State(AccessSet(forget(state.pending)), {token: forget(t) for token, t in state.tokens.items()})
+
+
+def _own(state: State) -> State:
+    """The state without what tensors have seen: turns of a persistent kernel are as blocks of a grid."""
+    tokens = {t: frozenset(touch for touch in touches if _in_shared(touch)) for t, touches in state.tokens.items()}
+    return State(AccessSet(touch for touch in state.pending if _in_shared(touch)), tokens)
+
+
+def _in_shared(t: MemoryAccess) -> bool:
+    return t.mem is None or t.mem.op is not None
 
 
 def _changes(v: Value, looped: Set[Value]) -> bool:

@@ -98,7 +98,7 @@ class Machine(Registers):
 
     def _alike(self, each: Instruction) -> bool:
         """Whether both arms of a branch do the same but for arithmetic, of which the jump's own arm has none on
-        products' registers, and whose results nothing needs behind them: what the other arm does stands for both."""
+        products' registers, and whose results neither they nor what is behind them needs: one arm stands for both."""
         code, other = self.program.code, each.target
         if each.base != "bra" or not each.guard or other <= each.pc or code[other - 1].base != "bra":
             return False
@@ -111,10 +111,11 @@ class Machine(Registers):
             return False
         if any(each.pc < i.target < end and i.pc != each.pc for i in code):
             return False
-        first, second = ([i.text for i in arm if not self.plain[i.pc]] for arm in arms)
+        first, second = ([i for i in arm if not self.plain[i.pc]] for arm in arms)
         computed = {name for arm in arms for i in arm if self.plain[i.pc] for name in i.writes}
         quiet = not any(self.plain[i.pc] and self.touches[i.pc] for i in arms[1])
-        return first == second and quiet and self.program.live[end].isdisjoint(computed)
+        same = [i.text for i in first] == [i.text for i in second] and all(computed.isdisjoint(i.reads) for i in first)
+        return same and quiet and self.program.live[end].isdisjoint(computed)
 
     def _product_registers(self) -> dict[str, int]:
         names: dict[str, int] = {}

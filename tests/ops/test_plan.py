@@ -304,6 +304,14 @@ def test_few_rows_have_numbers_of_their_own(tmp_path, monkeypatch):
         assert estimate(problem, found_plans[-1], machine) > 0
 
 
+def test_tiles_of_rows_are_neighbours_where_weights_come_from_memory():
+    """Where they are full: with 200 rows the second of two would be half outside."""
+    for m, panel in ((256, 8), (200, 0)):
+        found = [p for p in candidates(Problem(m, 6144, 4096, False, True), H200, True, SHARED) if p.block_M == 128]
+        assert {p.panel for p in found if not (p.together or p.swap or p.blocks)} == {panel}
+    assert choose(Problem(256, 6144, 4096, False, True), H200, True, SHARED).panel == 8
+
+
 def test_machines():
     assert machine_for("NVIDIA H200", 132, (9, 0)).flops == H200.flops
     h100 = machine_for("NVIDIA H100 80GB HBM3", 132, (9, 0))

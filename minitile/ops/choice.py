@@ -50,6 +50,7 @@ LEAST_PART, LEAST_SHARE = 256, 128  # of K: where a second kernel adds up the pa
 MOST_PARTS = 16
 CLUSTERS = {64: (8, 4, 2), 128: (8, 4, 2), 192: (6, 3, 2), 256: (8, 4, 2)}  # by rows, of which each has some 8s
 ADDED_APART = 128  # rows, of fewer of which no second kernel adds up the parts, but where rows of operands are ragged
+WHOLE = 7 / 8  # of the rows of tiles, if so many are rows of A
 _SMALL = 0.6  # a plan whose tiles are fewer than this share of the multiprocessors may split K
 VECTORS = (8, 512, 128)  # by threads: rows of the matrix, columns of a step, threads
 MOST_AT_ONCE = 4  # vectors of a block by threads
@@ -82,7 +83,7 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
         for plan in thin_plans(problem, machine, shared):
             yield plan._replace(pad=ragged) if any(ragged) else plan
     for pad in dict.fromkeys([ragged, (False, False)]) if few else _paddings(problem):
-        for plan in _padded_so(problem, pad, machine, wgmma, shared):
+        for plan in _padded_so(problem, pad, machine, wgmma, shared, few):
             if not few or (plan.swap if pad != ragged else _besides_thin(problem, plan)):
                 yield plan
 
@@ -92,7 +93,9 @@ def _besides_thin(problem: Problem, plan: Plan) -> bool:
     return not plan.swap and (not plan.apart or problem.m >= ADDED_APART)
 
 
-def _padded_so(problem: Problem, pad: tuple[bool, bool], machine: Machine, wgmma: bool, shared: int) -> Iterator[Plan]:
+def _padded_so(
+    problem: Problem, pad: tuple[bool, bool], machine: Machine, wgmma: bool, shared: int, few: bool
+) -> Iterator[Plan]:
     """The candidates with these operands padded."""
     m, n, k = problem.m, problem.n, problem.k
     processors = machine.multiprocessors
@@ -106,7 +109,8 @@ def _padded_so(problem: Problem, pad: tuple[bool, bool], machine: Machine, wgmma
         if (tile.m + tile.n) * tile.k * 2 * tile.stages > shared or (doubtful and tile.n % 32):
             continue
         count = -(-m // tile.m) * -(-n // tile.n) or 1
-        panel = blocks = 0
+        full = -(-m // tile.m) * tile.m * WHOLE <= m
+        blocks, panel = 0, 8 if few and full and m > tile.m >= 128 else 0  # what neighbours want comes from memory once
         teams, threads = 1, tile.threads
         if count > processors:
             panel = 8

@@ -28,6 +28,8 @@ OTHER_REGISTERS = 26  # of a thread, besides its sums
 GROUP_ROWS = 64  # that a warpgroup stores at a time
 OTHERS = 1200  # bytes of shared memory: barriers
 SQUARE = 12  # tiles: the side of what a wave has in Hilbert order
+ODD_DOT = 0.55  # by how much longer a matrix by threads comes for each further vector whose elements lie at odd places
+ALONE = 1.35  # by how much longer one warpgroup takes to copy what comes from memory than several
 MOVING = 16  # flops that take the power that bringing an element takes; a guess
 COLD = 0.05  # a guess: the share of what fits in L2, and is not there from the kernel before
 
@@ -55,7 +57,7 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     by_warps = a.by_threads and b.by_threads
     fill = (a.time * (1 - machine.multicast * (1 - 1 / sharing)) + b.time) * (1 - machine.eased * (1 - share))
     if by_warps:
-        fill *= machine.all_copy
+        fill *= machine.all_copy * (ALONE if machine.cold and threads == WARPGROUP else 1.0)
 
     # Multiplying them: wgmma of 64 × n × 16 takes n/2 cycles and some more, and reads shared memory meanwhile.
     height, side = (wide, high) if swap else (high, wide)
@@ -152,7 +154,8 @@ def _dots(problem: Problem, plan: Plan, machine: Machine) -> float:
     few, rows = (problem.m, problem.n) if problem.m <= problem.n else (problem.n, problem.m)
     times = -(-few // plan.block_M)
     bytes_ = rows * problem.k * problem.size
-    return machine.start + machine.dot_start + times * bytes_ * (1 + machine.dot * plan.block_M) / machine.dots
+    each = 1 + machine.dot * plan.block_M + (ODD_DOT * (plan.block_M - 1) if any(problem.ragged) else 0.0)
+    return machine.start + machine.dot_start + times * bytes_ * each / machine.dots
 
 
 class _Brought(NamedTuple):

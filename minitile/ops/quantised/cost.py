@@ -1,5 +1,5 @@
 """How long a plan of `matmul_quantised` or `matmul_fp8` takes on a GPU: a model with a few numbers, fitted to what
-benchmarks/quantised.py measured on an H200 of W4A16 and fp8, 1326 times of 93 problems.
+benchmarks/quantised.py measured on an H200 of W4A16 and fp8: 1371 times of 90 problems.
 
     step     of K: what its threads do one after the other, and not less than the latency of copies by their stages
     block    its steps and its ends; blocks of a multiprocessor work side by side, those beyond come after them
@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from minitile.hardware import BLOCK_REGISTERS
+from minitile.ops.model import ROOM as ROOM_OF_CLUSTERS
 
 ROOM = 228 * 1024  # bytes of a multiprocessor's shared memory
 TAKEN = 1024  # of it, that a block takes besides
+CLUSTERS = {1: 1.0, **ROOM_OF_CLUSTERS}  # blocks of one, the share of the multiprocessors on which they have room
 PRODUCER = 128  # threads that copy, where a multiprocessor has as many blocks as it may
 FP8 = 8  # bits
 
@@ -77,46 +79,46 @@ class Rates:
 
 
 H200_W4A16 = Rates(
-    start=0.7211,
-    ends=2.166,
-    bar=0.1454,
-    serial=1.974e-5,
-    unpacked=1.611e-5,
-    product=2.449e-7,
-    sum=1.266e-6,
-    latency=0.6403,
-    arriving=149700.0,
-    memory=4.854e6,
-    l2=1.924e7,
-    blend=3.735,
-    meet=0.2351,
-    power=1.738,
-    exchange=4467.0,
+    start=0.4978,
+    ends=1.548,
+    bar=0.1808,
+    serial=2.109e-05,
+    unpacked=1.402e-05,
+    product=2.157e-07,
+    sum=1.433e-06,
+    latency=0.6131,
+    arriving=247600.0,
+    memory=7895000.0,
+    l2=30360000.0,
+    blend=2.095,
+    meet=0.2159,
+    power=1.167,
+    exchange=5329.0,
     shared=0.0,
-    stored=5713.0,
-    late=0.8369,
-    unlucky=0.3561,
+    stored=5436.0,
+    late=1.215,
+    unlucky=0.4793,
 )
 H200_FP8 = Rates(
-    start=0.7304,
-    ends=1.928,
-    bar=0.1059,
+    start=0.7001,
+    ends=2.17,
+    bar=0.07288,
     serial=0.0,
     unpacked=0.0,
-    product=9.352e-8,
-    sum=9.913e-7,
-    latency=0.9538,
-    arriving=76930.0,
-    memory=3.862e6,
-    l2=7.22e6,
-    blend=12.67,
-    meet=0.1725,
-    power=1.272,
-    exchange=5348.0,
-    shared=0.4019,
-    stored=66770.0,
-    late=0.4018,
-    unlucky=0.4203,
+    product=2.334e-07,
+    sum=9.689e-07,
+    latency=0.7406,
+    arriving=80270.0,
+    memory=4163000.0,
+    l2=8723000.0,
+    blend=3.803,
+    meet=0.1197,
+    power=0.9934,
+    exchange=7942.0,
+    shared=0.2385,
+    stored=33560.0,
+    late=0.5221,
+    unlucky=0.2225,
 )
 
 
@@ -127,6 +129,7 @@ def estimate(
     together."""
     high, wide, threads, parts = plan.block_M, plan.block_N, plan.threads, plan.parts
     tiles = -(-m // high) * -(-n // wide) * parts
+    processors = int(processors * CLUSTERS.get(parts * share, 0.75))
     all_steps = -(-k // deep)
     steps = -(-all_steps // parts)
     room = blocks_with_room(plan, deep, bits)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from minitile.proof.barriers import Lap
 from minitile.proof.semantics import Fork, Machine, Question, Residue
-from minitile.proof.state import ALL, State, Warp, bits
+from minitile.proof.state import ALL, State, Warp, bits, without_empty
 from minitile.proof.text import ARITHMETIC, Fault, Launch, Program, Refused, parse
 from minitile.proof.values import NEAR, TOP, UNIFORM, Affine, Counter, Value, affine, join, lanes_of, residue_asked
 
@@ -452,12 +452,15 @@ class Explorer:
                 for group in warp.groups
             )
             warp.fresh = tuple((kind, new(event)) for kind, event in warp.fresh if new(event))
-            warp.cp_open = tuple((new(event), lanes) for event, lanes in warp.cp_open)
-            warp.cp_groups = tuple(tuple((new(event), lanes) for event, lanes in group) for group in warp.cp_groups)
-            warp.bulk = {
-                lane: (new(now), tuple(new(each) for each in groups))
-                for lane, (now, groups) in sorted(warp.bulk.items())
-            }
+            warp.cp_open, *cp_groups = (
+                tuple((new(event), lanes) for event, lanes in group if new(event))
+                for group in (warp.cp_open, *warp.cp_groups)
+            )
+            warp.cp_groups = without_empty(tuple(cp_groups))
+            bulk = (
+                (lane, new(now), without_empty(tuple(map(new, groups)))) for lane, (now, groups) in warp.bulk.items()
+            )
+            warp.bulk = {lane: (now, groups) for lane, now, groups in sorted(bulk) if now or groups}
         state.accesses = [replace(each, id=new(each.id), fence=new(each.fence)) for each in state.accesses]
         for at, barrier in state.mbarriers.items():
             back = max(barrier.index // 2 * 2 - 2, 0)

@@ -15,7 +15,7 @@ from minitile.proof.descriptors import rows_of_16
 from minitile.proof.events import Footprint, MBarrier, Product, replace
 from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import BASE, Fork, Question, Registers, Residue
-from minitile.proof.state import ALL, State, Warp
+from minitile.proof.state import ALL, State, Warp, committed, without_empty
 from minitile.proof.text import (
     ARITHMETIC,
     ATOMIC,
@@ -25,11 +25,12 @@ from minitile.proof.text import (
     Launch,
     Program,
     Refused,
+    Region,
     is_plain,
     is_wait,
     registers,
 )
-from minitile.proof.values import TOP, UNIFORM, Predicate, symbol
+from minitile.proof.values import TOP, UNIFORM, Predicate, launch_wide, symbol, symbols_in
 
 _IDLE = (
     "griddepcontrol.",
@@ -115,6 +116,9 @@ class Machine(Registers):
         while warp.stack and warp.stack[-1][0] == warp.pc:
             warp.mask, warp.stack = warp.stack[-1][1], warp.stack[:-1]
         each = self.program.code[warp.pc]
+        if warp.pc in self.program.regions:
+            self.pass_region(warp, self.program.regions[warp.pc])
+            return True
         if each.base == "bra":
             self.branch(state, warp, each)
             return True
@@ -133,6 +137,25 @@ class Machine(Registers):
             return False
         warp.pc += 1
         return True
+
+    def pass_region(self, warp: Warp, region: Region) -> None:
+        """Some number of rounds of a loop that only computes. Where all that it reads is one for the launch, so is what
+        it leaves: a symbol for each register."""
+        for each in self.program.code[warp.pc : region.end]:
+            self._touch(warp, each)
+        read = tuple(self.value(warp, name) for name in region.inputs)
+        named = [key for value in read for key in symbols_in(value)]
+        pointers = {*region.names, *(key[1] for key in named if key[0] == "param")} & self.program.pointers
+        again = any(key[0] == "region" and key[1][0] == warp.pc for key in named)
+        one = (
+            all(launch_wide(value) or isinstance(value, Predicate) for value in read)
+            and pointers <= self.program.only_read
+            and not any(key[:2] == ("loaded", "64") for key in named)
+        )
+        for name in region.outputs:
+            value = symbol("region", (warp.pc, name), read) if one and not again else TOP
+            self.put(warp, name, value, warp.mask)
+        warp.pc = region.end
 
     def _perhaps(self, warp: Warp, each: Instruction) -> None:
         self._touch(warp, each)
@@ -420,17 +443,15 @@ class Machine(Registers):
             self.cp_async(state, warp, each, lanes)
         elif op == "cp.async.commit_group" and not args:
             self._whole(warp, lanes, each)
-            warp.cp_groups, warp.cp_open = (*warp.cp_groups, warp.cp_open), ()
+            warp.cp_groups, warp.cp_open = committed(warp.cp_groups, warp.cp_open), ()
         elif op in ("cp.async.wait_group", "cp.async.wait_all") and len(args) == (op[-1] == "p"):
             self._whole(warp, lanes, each)
             if not args:
-                warp.cp_groups, warp.cp_open = (*warp.cp_groups, warp.cp_open), ()
+                warp.cp_groups, warp.cp_open = committed(warp.cp_groups, warp.cp_open), ()
             cut = max(len(warp.cp_groups) - (self.number(warp, args[0], line) if args else 0), 0)
             for event, whose in (each for group in warp.cp_groups[:cut] for each in group):
                 warp.did(event, whose)
-            warp.cp_groups = warp.cp_groups[cut:]
-            while warp.cp_groups and not warp.cp_groups[0]:
-                warp.cp_groups = warp.cp_groups[1:]
+            warp.cp_groups = without_empty(warp.cp_groups[cut:])
         elif _STORES.fullmatch(op) and len(args) == 2:
             self._one(lanes, each)
             at, size = self.one_address(warp, args[1], lanes, line), self.box(warp, args[0], line)
@@ -441,7 +462,7 @@ class Machine(Registers):
         elif op == "cp.async.bulk.commit_group" and not args:
             for lane in [lane for lane in warp.bulk if lanes >> lane & 1]:
                 now, groups = warp.bulk[lane]
-                warp.bulk[lane] = 0, (*groups, now) if groups or now else ()
+                warp.bulk[lane] = 0, committed(groups, now)
         elif op in ("cp.async.bulk.wait_group", "cp.async.bulk.wait_group.read") and len(args) == 1:
             left = self.number(warp, args[0], line)
             for lane in [lane for lane in warp.bulk if lanes >> lane & 1]:
@@ -485,7 +506,7 @@ class Machine(Registers):
         if each.op == "wgmma.fence.sync.aligned":
             warp.dirty = 0
         elif each.op == "wgmma.commit_group.sync.aligned":
-            warp.groups, warp.open = (*warp.groups, warp.open), ()
+            warp.groups, warp.open = committed(warp.groups, warp.open), ()
         elif each.op == "wgmma.wait_group.sync.aligned":
             cut = max(len(warp.groups) - self.number(warp, each.args[0], each.line), 0)
             pending = {event for _, event, _, _ in state.products.get(warp.number // 4, ())}
@@ -494,9 +515,7 @@ class Machine(Registers):
             for group in warp.groups[:cut]:
                 for product in group:
                     warp.known |= product.ids | product.waits
-            warp.groups = warp.groups[cut:]
-            while warp.groups and not warp.groups[0]:
-                warp.groups = warp.groups[1:]
+            warp.groups = without_empty(warp.groups[cut:])
         elif match := _PRODUCT.fullmatch(each.op):
             self.product(state, warp, each, match)
         else:

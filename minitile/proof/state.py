@@ -88,6 +88,18 @@ class Warp:
         self.extra, self.own = {}, ()
 
 
+def committed(groups: tuple[Any, ...], now: Any) -> tuple[Any, ...]:
+    """Groups of asynchronous operations, oldest first, with one more. Groups complete in order, so an empty one is
+    complete if it is the oldest: it is not counted."""
+    return (*groups, now) if groups or now else ()
+
+
+def without_empty(groups: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Without the oldest groups, as long as they are empty."""
+    first = next((n for n, each in enumerate(groups) if each), len(groups))
+    return groups[first:]
+
+
 def _bits(mask: int) -> Iterable[int]:
     while mask:
         low = mask & -mask

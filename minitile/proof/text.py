@@ -95,10 +95,22 @@ class Loop:
 
 
 @dataclass(frozen=True)
+class Region:
+    """A loop that only computes, from global memory among others: what lies before `end`. `inputs`: registers that it
+    may read before it writes them; `outputs`: those that it writes; `names`: parameters that it reads itself."""
+
+    end: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Program:
     """A parsed entry. `arrays`: shared arrays as name to (offset, bytes); `live[pc]`: registers live before pc;
     `ahead[pc]`: instructions that may be reached from pc; `next_kept[pc]`: the next one that counts; `spins`: backward
-    branches of loops that only compute and wait for global memory; `only_read`: pointers by which nothing is stored to
+    branches of loops that only compute and wait for global memory; `regions`: loops that only compute, of loaded data,
+    by where they begin; `pointers`: parameters of 64 bits; `only_read`: those of them by which nothing is stored to
     global memory."""
 
     name: str
@@ -111,6 +123,8 @@ class Program:
     ahead: tuple[int, ...]
     next_kept: tuple[int, ...]
     spins: frozenset[int]
+    regions: Mapping[int, Region]
+    pointers: frozenset[str]
     only_read: frozenset[str]
 
 
@@ -238,8 +252,10 @@ def parse(text: str, launch: Launch) -> Program:
     successors = [_successors(each) for each in code]
     live = _live(code, successors)
     ahead = _ahead(code, successors)
-    loops, spins = _loops(code)
+    regions = _regions(code, live, _needed(code, ()))
+    loops, spins = _loops(code, regions)
     needed = _needed(code, loops)
+    pointers = frozenset(re.findall(r"\.param\s+\.[bu]64\b[^,)]*?(\w+)\s*(?=[,)\n])", header))
     return Program(
         name=name,
         code=tuple(code),
@@ -251,7 +267,9 @@ def parse(text: str, launch: Launch) -> Program:
         ahead=tuple(ahead),
         next_kept=_next_kept(code, needed),
         spins=spins,
-        only_read=_only_read(header, code),
+        regions=regions,
+        pointers=pointers,
+        only_read=pointers - _stored_by(code),
     )
 
 
@@ -321,9 +339,8 @@ def _is_quiet(code: list[Instruction], back: Instruction) -> bool:
     )
 
 
-def _only_read(header: str, code: list[Instruction]) -> frozenset[str]:
-    """Parameters of 64 bits from which no address of a store, an atomic or a bulk copy is computed; a map X_map…
-    stands for X too."""
+def _stored_by(code: list[Instruction]) -> frozenset[str]:
+    """Names from which the address of a store, an atomic or a bulk copy is computed; a map X_map… stands for X too."""
     found = {
         name
         for each in code
@@ -336,20 +353,45 @@ def _only_read(header: str, code: list[Instruction]) -> frozenset[str]:
     while grown:
         size = len(found)
         for each in code:
-            if each.base in ARITHMETIC and not found.isdisjoint(each.writes):
+            number = re.fullmatch(r"ld\.\w*global.*\.[busf](?:8|16|32)", each.op)  # loaded: an index, no pointer
+            if each.base in ARITHMETIC and not number and not found.isdisjoint(each.writes):
                 found |= {name for arg in each.args for name in re.findall(r"[%\w.]+", arg)}
         grown = len(found) > size
-    pointers = re.findall(r"\.param\s+\.[bu]64\b[^,)]*?(\w+)\s*(?=[,)\n])", header)
-    written = found | {name.partition("_map")[0] for name in found if "_map" in name}
-    return frozenset(pointers) - written
+    return frozenset(found | {name.partition("_map")[0] for name in found if "_map" in name})
 
 
-def _loops(code: list[Instruction]) -> tuple[tuple[Loop, ...], frozenset[int]]:
+_PLAIN_LOAD = re.compile(r"ld\.(?:param|const|global(?:\.nc)?(?:\.L[12]::\w+)*(?:\.v[24])?)\.[busf]\d+")
+
+
+def _regions(code: list[Instruction], live: list[set[str]], needed: frozenset[str]) -> dict[int, Region]:
+    """Outermost loops that only compute, and load from global memory what synchronisation depends on."""
+    found: dict[int, Region] = {}
+    branches = [each for each in code if each.base == "bra"]
+    for back in sorted((b for b in branches if b.target <= b.pc), key=lambda b: b.target - b.pc):
+        head, end = back.target, back.pc + 1
+        inside = code[head:end]
+        alone = all(
+            head <= b.target <= end if head <= b.pc < end else not head < b.target < end for b in branches
+        ) and not any(start <= head < each.end for start, each in found.items())
+        quiet = all(i.base == "bra" or (is_plain(i) and (i.base != "ld" or _PLAIN_LOAD.fullmatch(i.op))) for i in inside)
+        loaded = any(i.op.startswith("ld.global") and not needed.isdisjoint(i.writes) for i in inside)
+        if alone and quiet and loaded:
+            read = {name for i in inside for name in i.reads if i.base == "bra" or not needed.isdisjoint(i.writes)}
+            written = sorted({name for i in inside for name in i.writes})
+            names = {n for i in inside for arg in i.args[1:] for n in re.findall(r"(?<![%\w.$])[A-Za-z_]\w*", arg)}
+            found[head] = Region(end, tuple(sorted(live[head] & read)), tuple(written), tuple(sorted(names)))
+    return found
+
+
+def _loops(code: list[Instruction], regions: Mapping[int, Region]) -> tuple[tuple[Loop, ...], frozenset[int]]:
     """Counted loops, and the backward branches of others that are quiet; a backward branch that belongs to a wait is
     none, any other is refused."""
     out, spins = [], set()
     for each in code:
         if each.base != "bra" or each.target > each.pc:
+            continue
+        if any(head <= each.pc < region.end for head, region in regions.items()):
+            spins.add(each.pc)
             continue
         if is_wait(code, each.target) and each.pc == each.target + 1:
             continue

@@ -15,7 +15,7 @@ unknown.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -68,6 +68,22 @@ def uniform(a: Value) -> bool:
 def launch_wide(a: Value) -> bool:
     """The same for all threads, for the whole launch."""
     return isinstance(a, (int, Affine))
+
+
+def symbols_in(value: Any) -> Iterator[tuple[Any, ...]]:
+    """Every symbol that a value names, those within symbols too (and other tuples that begin with a word)."""
+    if isinstance(value, Affine):
+        value = value.terms
+    elif isinstance(value, Counter):
+        value = value.base
+    elif isinstance(value, Predicate):
+        value = value.expression
+    if isinstance(value, tuple):
+        if value and isinstance(value[0], str):
+            yield value
+        for each in value:
+            if not isinstance(each, (int, str)):
+                yield from symbols_in(each)
 
 
 def signed(bits: int, width: int) -> int:

@@ -163,6 +163,8 @@ def show(value: Any) -> str:
     if isinstance(value, tuple) and value and isinstance(value[0], str):
         if value[0] == "param":
             return str(value[1])
+        if value[0] == "counter":
+            return f"round {show(value[1])}"
         if value[0] == "loaded":
             return f"[{show(value[2])}]"
         if value[0] == "quotient":

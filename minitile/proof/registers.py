@@ -28,15 +28,18 @@ from minitile.proof.values import (
     binary,
     by_lane,
     compare,
+    counters_in,
     join,
     lanes_of,
     launch_wide,
     logic,
+    made,
     negate,
     not_negative,
     of_a_lane,
     plus,
     residue_asked,
+    rounds,
     signed,
     symbol,
     uniform,
@@ -243,7 +246,8 @@ class Registers:
         if value in state.facts:
             return state.facts[value]
         if ask:
-            raise Fork(Question("fact", value))
+            order = tuple(sorted({v.value for v in counters_in(value)}, reverse=True)[:1])
+            raise Fork(Question("fact", value, 0, order))
         return UNIFORM
 
     def lanes(self, state: State, warp: Warp, each: Instruction) -> int:
@@ -358,6 +362,8 @@ class Registers:
             return self.above(state, one.base, one.value, other)
         if not (launch_wide(a) and launch_wide(b)):
             return unknown(a, b)
+        if counters_in(a) or counters_in(b):
+            return compare("lt", kind, *(v % (1 << 32) if isinstance(v, int) else v for v in (a, b)))
         if isinstance(a, Affine) and isinstance(b, int):
             base: Any = ((), instance, 0)
             if FAR < b - 1 - a.const < self.constants(base):
@@ -501,12 +507,16 @@ def _select(a: Value, b: Value, p: Value) -> Value:
         return a if p == 1 else b
     if a == b and a is not TOP and a is not UNIFORM:
         return a
+    a, b = rounds(a), rounds(b)
+    if isinstance(p, Predicate) and launch_wide(a) and launch_wide(b):
+        return made("selp", (p, a, b))
     return unknown(a, b, p)
 
 
 def _extended(value: Value) -> Value:
     if isinstance(value, int):
         return signed(value, 32) % (1 << 64)
+    value = rounds(value)
     return value if isinstance(value, Affine) else unknown(value)
 
 

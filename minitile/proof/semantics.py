@@ -20,6 +20,7 @@ from minitile.proof.text import (
     ARITHMETIC,
     ATOMIC,
     EVENTS,
+    LOADED,
     Fault,
     Instruction,
     Launch,
@@ -30,7 +31,7 @@ from minitile.proof.text import (
     is_wait,
     registers,
 )
-from minitile.proof.values import TOP, UNIFORM, Predicate, launch_wide, symbol, symbols_in
+from minitile.proof.values import TOP, UNIFORM, Predicate, Value, counters_in, launch_wide, rounds, symbol, symbols_in, unknown
 
 _IDLE = (
     "griddepcontrol.",
@@ -143,18 +144,14 @@ class Machine(Registers):
         it leaves: a symbol for each register."""
         for each in self.program.code[warp.pc : region.end]:
             self._touch(warp, each)
-        read = tuple(self.value(warp, name) for name in region.inputs)
-        named = [key for value in read for key in symbols_in(value)]
-        pointers = {*region.names, *(key[1] for key in named if key[0] == "param")} & self.program.pointers
-        again = any(key[0] == "region" and key[1][0] == warp.pc for key in named)
-        one = (
-            all(launch_wide(value) or isinstance(value, Predicate) for value in read)
-            and pointers <= self.program.only_read
-            and not any(key[:2] == ("loaded", "64") for key in named)
-        )
-        for name in region.outputs:
-            value = symbol("region", (warp.pc, name), read) if one and not again else TOP
-            self.put(warp, name, value, warp.mask)
+        read = tuple(rounds(self.value(warp, name)) for name in region.inputs)
+        left: Value = TOP
+        if region.loads & self.program.pointers <= self.program.only_read and LOADED not in region.loads:
+            one = all(launch_wide(value) or isinstance(value, Predicate) for value in read)
+            again = any(key[0] == "region" and key[1][0] == region.text for value in read for key in symbols_in(value))
+            left = None if one and not again else unknown(*read)
+        for name, place in region.outputs.items():
+            self.put(warp, name, symbol("region", (region.text, place), read) if left is None else left, warp.mask)
         warp.pc = region.end
 
     def _perhaps(self, warp: Warp, each: Instruction) -> None:
@@ -175,7 +172,8 @@ class Machine(Registers):
     @staticmethod
     def _is_asked(warp: Warp, each: Instruction) -> bool:
         """Whether a guard is one truth of the launch."""
-        return isinstance(warp.registers.get(each.guard), Predicate)
+        value = warp.registers.get(each.guard)
+        return isinstance(value, Predicate) and not counters_in(value)
 
     def _open(self, each: Instruction) -> int:
         """Where the ways of a forward branch join again, if what lies between computes and accesses only; else 0."""

@@ -97,12 +97,14 @@ class Loop:
 @dataclass(frozen=True)
 class Region:
     """A loop that only computes, from global memory among others: what lies before `end`. `inputs`: registers that it
-    may read before it writes them; `outputs`: those that it writes; `names`: parameters that it reads itself."""
+    may read before it writes them; `outputs`: those that it writes, with their place in `text`; `loads`: what the
+    addresses that it loads from are computed of."""
 
     end: int
     inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    names: tuple[str, ...]
+    outputs: Mapping[str, int]
+    loads: frozenset[str]
+    text: str
 
 
 @dataclass(frozen=True)
@@ -252,9 +254,9 @@ def parse(text: str, launch: Launch) -> Program:
     successors = [_successors(each) for each in code]
     live = _live(code, successors)
     ahead = _ahead(code, successors)
-    regions = _regions(code, live, _needed(code, ()))
+    regions = _regions(code, live)
     loops, spins = _loops(code, regions)
-    needed = _needed(code, loops)
+    needed = _needed(code, loops, {head: (each.end, code[head : each.end]) for head, each in regions.items()})
     pointers = frozenset(re.findall(r"\.param\s+\.[bu]64\b[^,)]*?(\w+)\s*(?=[,)\n])", header))
     return Program(
         name=name,
@@ -349,38 +351,84 @@ def _stored_by(code: list[Instruction]) -> frozenset[str]:
         if arg.startswith("[")
         for name in re.findall(r"[%\w.]+", re.sub(r"\{[^}]*\}", "", arg))
     }
-    grown = True
+    names = _derived_from(code, found)
+    return frozenset(names | {name.partition("_map")[0] for name in names if "_map" in name})
+
+
+LOADED = "a loaded address"
+
+
+def _derived_from(code: list[Instruction], names: set[str]) -> frozenset[str]:
+    """Names from which addresses are computed. What is loaded may be an index; LOADED: or an address itself."""
+    found, grown = set(names), True
     while grown:
         size = len(found)
         for each in code:
-            number = re.fullmatch(r"ld\.\w*global.*\.[busf](?:8|16|32)", each.op)  # loaded: an index, no pointer
-            if each.base in ARITHMETIC and not number and not found.isdisjoint(each.writes):
+            if each.base not in ARITHMETIC or found.isdisjoint(each.writes):
+                continue
+            if each.op.startswith("ld.") and not each.op.startswith("ld.param."):
+                found |= {LOADED} if not re.search(r"\.[busf](?:8|16|32)$", each.op) else set()
+            if not re.fullmatch(r"ld\.\w*global.*\.[busf](?:8|16|32)", each.op):
                 found |= {name for arg in each.args for name in re.findall(r"[%\w.]+", arg)}
         grown = len(found) > size
-    return frozenset(found | {name.partition("_map")[0] for name in found if "_map" in name})
+    return frozenset(found)
 
 
 _PLAIN_LOAD = re.compile(r"ld\.(?:param|const|global(?:\.nc)?(?:\.L[12]::\w+)*(?:\.v[24])?)\.[busf]\d+")
 
 
-def _regions(code: list[Instruction], live: list[set[str]], needed: frozenset[str]) -> dict[int, Region]:
-    """Outermost loops that only compute, and load from global memory what synchronisation depends on."""
-    found: dict[int, Region] = {}
+def _regions(code: list[Instruction], live: list[set[str]]) -> dict[int, Region]:
+    """Outermost loops that only compute, if nothing that synchronises depends on them or else on what they load."""
+    found: dict[int, tuple[int, list[Instruction]]] = {}
     branches = [each for each in code if each.base == "bra"]
     for back in sorted((b for b in branches if b.target <= b.pc), key=lambda b: b.target - b.pc):
         head, end = back.target, back.pc + 1
         inside = code[head:end]
         alone = all(
             head <= b.target <= end if head <= b.pc < end else not head < b.target < end for b in branches
-        ) and not any(start <= head < each.end for start, each in found.items())
+        ) and not any(start <= head < other for start, (other, _) in found.items())
         quiet = all(i.base == "bra" or (is_plain(i) and (i.base != "ld" or _PLAIN_LOAD.fullmatch(i.op))) for i in inside)
-        loaded = any(i.op.startswith("ld.global") and not needed.isdisjoint(i.writes) for i in inside)
-        if alone and quiet and loaded:
-            read = {name for i in inside for name in i.reads if i.base == "bra" or not needed.isdisjoint(i.writes)}
-            written = sorted({name for i in inside for name in i.writes})
-            names = {n for i in inside for arg in i.args[1:] for n in re.findall(r"(?<![%\w.$])[A-Za-z_]\w*", arg)}
-            found[head] = Region(end, tuple(sorted(live[head] & read)), tuple(written), tuple(sorted(names)))
-    return found
+        if alone and quiet:
+            found[head] = end, inside
+    while True:
+        needed = _needed(code, (), found)
+        kept = {head: each for head, each in found.items() if _is_passed(*each, live, needed)}
+        if len(kept) == len(found):
+            return {head: _region(head, *each, code, live, needed) for head, each in found.items()}
+        found = kept
+
+
+def _is_passed(end: int, inside: list[Instruction], live: list[set[str]], needed: frozenset[str]) -> bool:
+    outputs = {name for i in inside for name in i.writes} & live[end] & needed
+    return not outputs or any(i.op.startswith("ld.global") and not needed.isdisjoint(i.writes) for i in inside)
+
+
+def _region(
+    head: int, end: int, inside: list[Instruction], code: list[Instruction], live: list[set[str]], needed: frozenset[str]
+) -> Region:
+    """Its text is that of the instructions that matter, with names in the order in which they come: so that two that
+    compute the same of the same are known to."""
+    numbers: dict[str, int] = {}
+
+    def numbered(text: str) -> str:
+        return REGISTER.sub(lambda match: f"%{numbers.setdefault(match[0], len(numbers))}", text)
+
+    kept = [i for i in inside if i.base == "bra" or not needed.isdisjoint(i.writes)]
+    places = {i.pc: n for n, i in enumerate(kept)}
+    places[end] = len(kept)
+    lines = []
+    for i in kept:
+        args = f"to {places[min(pc for pc in places if pc >= i.target)]}" if i.base == "bra" else ", ".join(i.args)
+        lines.append(numbered(f"{i.negated} {i.guard} {i.op} {args}"))
+    read = live[head] & {name for i in kept for name in i.reads}
+    addresses = {n for i in kept if i.base == "ld" for arg in i.args[1:] for n in re.findall(r"[%\w.]+", arg)}
+    return Region(
+        end,
+        tuple(sorted(read, key=lambda name: numbers[name])),
+        {name: numbers.get(name, -1) for i in inside for name in i.writes},
+        _derived_from(code, addresses),
+        "; ".join(lines),
+    )
 
 
 def _loops(code: list[Instruction], regions: Mapping[int, Region]) -> tuple[tuple[Loop, ...], frozenset[int]]:
@@ -439,11 +487,15 @@ def data_operands(each: Instruction) -> tuple[int, ...]:
 _UNSEEN = ("st.global", "prefetch", "red.", "atom.")  # global memory is not looked at
 
 
-def _needed(code: list[Instruction], loops: tuple[Loop, ...]) -> frozenset[str]:
-    """Registers on whose values events, branches and guards depend."""
+def _needed(
+    code: list[Instruction], loops: tuple[Loop, ...], regions: Mapping[int, tuple[int, list[Instruction]]]
+) -> frozenset[str]:
+    """Registers on whose values events, branches and guards depend; the branches of a region only if what it leaves
+    is needed."""
     needed = {each.counter for each in loops} | {each.bound for each in loops}
+    within = {i.pc for _, inside in regions.values() for i in inside}
     for each in code:
-        if each.base in EVENTS or each.op.startswith("ld.shared"):
+        if (each.base in EVENTS or each.op.startswith("ld.shared")) and each.pc not in within:
             skipped = data_operands(each)
             for n, arg in enumerate(each.args):
                 if n not in skipped and not each.op.startswith(_UNSEEN):
@@ -457,6 +509,9 @@ def _needed(code: list[Instruction], loops: tuple[Loop, ...]) -> frozenset[str]:
         for each in code:
             if each.base in ARITHMETIC and not needed.isdisjoint(each.writes):
                 needed |= set(each.reads)
+        for _, inside in regions.values():
+            if not needed.isdisjoint(name for i in inside for name in i.writes):
+                needed |= {i.guard for i in inside if i.base == "bra" and i.guard}
         grown = len(needed) > size
     return frozenset(needed)
 

@@ -383,9 +383,7 @@ class Explorer:
 
     def _shift(self, state: State, base: Any) -> None:
         """Lowers all counters of a base by one number, if all stay high enough and no warp can join anew."""
-        values = [
-            v.value for w in state.warps for r in w.registers.values() for v in counters_in(r) if v.base == base
-        ]
+        values = [v.value for w in state.warps for r in w.registers.values() for v in counters_in(r) if v.base == base]
         modulus = self.machine.modulus_of(base)
         lowest = self.machine.floor(base) + NEAR  # so that a little may be subtracted
         by = (min(values) - lowest) // modulus * modulus

@@ -31,7 +31,18 @@ from minitile.proof.text import (
     is_wait,
     registers,
 )
-from minitile.proof.values import TOP, UNIFORM, Predicate, Value, counters_in, launch_wide, rounds, symbol, symbols_in, unknown
+from minitile.proof.values import (
+    TOP,
+    UNIFORM,
+    Predicate,
+    Value,
+    counters_in,
+    launch_wide,
+    rounds,
+    symbol,
+    symbols_in,
+    unknown,
+)
 
 _IDLE = (
     "griddepcontrol.",

@@ -387,7 +387,9 @@ def _regions(code: list[Instruction], live: list[set[str]]) -> dict[int, Region]
         alone = all(
             head <= b.target <= end if head <= b.pc < end else not head < b.target < end for b in branches
         ) and not any(start <= head < other for start, (other, _) in found.items())
-        quiet = all(i.base == "bra" or (is_plain(i) and (i.base != "ld" or _PLAIN_LOAD.fullmatch(i.op))) for i in inside)
+        quiet = all(
+            i.base == "bra" or (is_plain(i) and (i.base != "ld" or _PLAIN_LOAD.fullmatch(i.op))) for i in inside
+        )
         if alone and quiet:
             found[head] = end, inside
     while True:
@@ -404,7 +406,12 @@ def _is_passed(end: int, inside: list[Instruction], live: list[set[str]], needed
 
 
 def _region(
-    head: int, end: int, inside: list[Instruction], code: list[Instruction], live: list[set[str]], needed: frozenset[str]
+    head: int,
+    end: int,
+    inside: list[Instruction],
+    code: list[Instruction],
+    live: list[set[str]],
+    needed: frozenset[str],
 ) -> Region:
     """Its text is that of the instructions that matter, with names in the order in which they come: so that two that
     compute the same of the same are known to."""

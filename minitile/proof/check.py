@@ -14,6 +14,7 @@ from typing import Any
 
 from minitile.proof.encoding import Decoder
 from minitile.proof.explore import MOST_CASES, Explorer
+from minitile.proof.registers import is_symbol
 from minitile.proof.state import State, Warp
 from minitile.proof.text import Launch, Program, Refused, parse
 
@@ -34,7 +35,7 @@ def check(certificate: Mapping[str, Any], text: str, launch: Launch, *, seconds:
         _demand(min(together, default=0) >= 0 and certificate["lines"] == lines, "lines")
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError) as error:
         raise Refused(0, f"not a certificate: {error!r}") from error
-    residues = list(product(*(range(n if key else 1) for key, n in zip(keys, moduli, strict=True))))
+    residues = list(product(*(range(n if is_symbol(key) else 1) for key, n in zip(keys, moduli, strict=True))))
     _demand(len(cases) == len(residues) <= MOST_CASES, "not all cases of residues")
     states = 0
     for case, each in zip(cases, residues, strict=True):

@@ -15,6 +15,7 @@ from math import lcm
 from typing import Any, TypeAlias
 
 from minitile.proof.barriers import Lap
+from minitile.proof.registers import is_symbol
 from minitile.proof.semantics import Fork, Machine, Question, Residue
 from minitile.proof.state import ALL, State, Warp, bits, without_empty
 from minitile.proof.text import ARITHMETIC, Fault, Launch, Program, Refused, parse
@@ -31,6 +32,7 @@ from minitile.proof.values import (
     lanes_of,
     moved,
     residue_asked,
+    variables_in,
 )
 
 MOST_STATES = 5000
@@ -83,7 +85,8 @@ def closed(
     while True:
         keys = sorted(moduli, key=repr)
         cases = [
-            dict(zip(keys, each, strict=True)) for each in product(*(range(moduli[key] if key else 1) for key in keys))
+            dict(zip(keys, each, strict=True))
+            for each in product(*(range(moduli[key] if is_symbol(key) else 1) for key in keys))
         ]
         if len(cases) > MOST_CASES:
             raise Refused(0, f"more than {MOST_CASES} cases of residues")
@@ -377,7 +380,7 @@ class Explorer:
         for value in warp.registers.values():
             if isinstance(value, Counter) and value.base == counter.base and value.value <= counter.value:
                 return True
-            if counter in counters_in(value):
+            if counter in variables_in(value):
                 return True
         return self._may_start(warp, counter.base)
 
@@ -400,6 +403,7 @@ class Explorer:
         for warp in state.warps:
             warp.registers = {name: moved(value, lower) for name, value in warp.registers.items()}
         state.facts = {moved(key, lower): answer for key, answer in state.facts.items()}
+        state.contents = {units: moved(value, lower) for units, value in state.contents.items()}
         old, state.oracle = state.oracle, {}
         for at, difference in list(old):
             low, high = old[(at, difference)]
@@ -508,7 +512,7 @@ class Explorer:
         return (
             *(warps, tuple(sorted(state.mbarriers.items())), tuple(sorted(state.named.items()))),
             *(tuple(state.accesses), frozenset(state.oracle.items()), frozenset(state.facts.items())),
-            *(tuple(sorted(state.products.items())), state.written, state.ended),
+            *(tuple(sorted(state.products.items())), frozenset(state.contents.items()), state.written, state.ended),
         )
 
 

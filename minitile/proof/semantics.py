@@ -35,13 +35,15 @@ from minitile.proof.values import (
     TOP,
     UNIFORM,
     Predicate,
+    Stored,
     Value,
-    counters_in,
+    lanes_of,
     launch_wide,
     rounds,
     symbol,
     symbols_in,
     unknown,
+    variables_in,
 )
 
 _IDLE = (
@@ -134,7 +136,7 @@ class Machine(Registers):
         if each.base == "bra":
             self.branch(state, warp, each)
             return True
-        lanes = ALL
+        lanes, sure = ALL, True
         if each.guard or warp.mask != ALL:
             lanes, known = self.possible(state, warp, each)
             if not known and self.plain[each.pc]:
@@ -144,8 +146,8 @@ class Machine(Registers):
             if not known and (self._is_asked(warp, each) or not self._is_access(each)):
                 lanes = self.lanes(state, warp, each)
             elif not known:
-                self.guessed = True
-        if lanes and not self.execute(state, warp, each, lanes):
+                self.guessed, sure = True, False
+        if lanes and not self.execute(state, warp, each, lanes, sure):
             return False
         warp.pc += 1
         return True
@@ -184,7 +186,7 @@ class Machine(Registers):
     def _is_asked(warp: Warp, each: Instruction) -> bool:
         """Whether a guard is one truth of the launch."""
         value = warp.registers.get(each.guard)
-        return isinstance(value, Predicate) and not counters_in(value)
+        return isinstance(value, Predicate) and not variables_in(value)
 
     def _open(self, each: Instruction) -> int:
         """Where the ways of a forward branch join again, if what lies between computes and accesses only; else 0."""
@@ -219,7 +221,7 @@ class Machine(Registers):
             if not self.plain[now]:
                 self.guessed = True
                 if lanes:
-                    self.execute(state, warp, each, lanes)
+                    self.execute(state, warp, each, lanes, sure=False)
                 continue
             try:
                 if known and lanes:
@@ -282,7 +284,8 @@ class Machine(Registers):
                     raise Fault(each.line, "accesses registers of a product that need not be complete")
             warp.dirty |= touched
 
-    def execute(self, state: State, warp: Warp, each: Instruction, lanes: int) -> bool:
+    def execute(self, state: State, warp: Warp, each: Instruction, lanes: int, sure: bool = True) -> bool:
+        """`sure`: whether it is known that these lanes execute it, and not only that they may."""
         op = each.op
         if each.base != "wgmma":
             self._touch(warp, each)
@@ -314,7 +317,7 @@ class Machine(Registers):
         elif op.startswith(_IDLE):
             pass
         else:
-            self.generic(state, warp, each, lanes)
+            self.generic(state, warp, each, lanes, sure)
         return True
 
     # -- synchronisation
@@ -412,7 +415,7 @@ class Machine(Registers):
 
     # -- accesses
 
-    def generic(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
+    def generic(self, state: State, warp: Warp, each: Instruction, lanes: int, sure: bool = True) -> None:
         load, sharers = each.base in ("ld", "ldmatrix"), 32
         if match := (_STMATRIX.fullmatch(each.op) or _LDMATRIX.fullmatch(each.op)):
             size, sharers = 16, 8 * int(match[1])
@@ -423,14 +426,34 @@ class Machine(Registers):
             size = int(match[1] or 1) * int(match[2]) // 8
         else:
             raise Refused(each.line, f"not known: {each.op}")
-        value = self.address(warp, each.args[1 if load else 0], lanes & ((1 << sharers) - 1), each.line)
+        addresses = self.address(warp, each.args[1 if load else 0], lanes & ((1 << sharers) - 1), each.line)
         # Rows that one lane names are given to all: each lane reads them all.
         to_all = each.base == "ldmatrix"
-        foot = self.memory.by_lane(value, size, lanes & ((1 << sharers) - 1), each.line, to_all)
+        foot = self.memory.by_lane(addresses, size, lanes & ((1 << sharers) - 1), each.line, to_all)
         event = self.memory.access(state, warp, each.line, foot, write=not load)
         warp.did(event, foot.lanes)
+        if (
+            not load
+            and size in (4, 8)
+            and not lanes & (lanes - 1)
+            and sure
+            and each.base == "st"
+            and "{" not in each.args[1]
+        ):
+            state.contents[foot.units] = self.stored(state, warp, each, lanes.bit_length() - 1)
         for name in each.writes:
-            self.put(warp, name, TOP, lanes)
+            value: Value = TOP
+            if len(each.writes) == 1 and size in (4, 8) and {mine for _, mine in foot.shares} == {foot.units}:
+                value = state.contents.get(foot.units, UNIFORM)
+            self.put(warp, name, value, lanes)
+
+    def stored(self, state: State, warp: Warp, each: Instruction, lane: int) -> Value:
+        """What a lane stores: a number that is one for the launch, or else the last that is stored here."""
+        value = rounds(lanes_of(self.value(warp, each.args[1]))[lane])
+        if launch_wide(value):
+            return value
+        state.forget(Stored(each.pc))
+        return symbol("stored", Stored(each.pc))
 
     def box(self, warp: Warp, arg: str, line: int) -> int:
         match = re.match(r"\[(%\w+)\s*,", arg)

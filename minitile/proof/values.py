@@ -42,8 +42,22 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
+    """base[0] + value; `since`: only value, where base[0] has been subtracted."""
+
     base: tuple[tuple[tuple[Hashable, int], ...], tuple[Any, ...], int]
     value: int
+    since: bool = False
+
+    @property
+    def terms(self) -> tuple[tuple[Hashable, int], ...]:
+        return () if self.since else self.base[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the instruction at `pc` has stored to shared memory the last time, where that is not known."""
+
+    pc: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +68,7 @@ class Predicate:
     expression: tuple[Any, ...]
 
 
-_MADE = (Affine, Counter, Predicate, tuple)
+_MADE = (Affine, Counter, Predicate, Stored, tuple)
 TOP: Final = Unknown("top")
 UNIFORM: Final = Unknown("uniform")
 Value: TypeAlias = Any  # one of the above
@@ -91,14 +105,21 @@ def symbols_in(value: Any) -> Iterator[tuple[Any, ...]]:
 
 
 @lru_cache(maxsize=1 << 16)
-def counters_in(value: Any) -> frozenset[Counter]:
-    """Every counter that a value is made of."""
+def variables_in(value: Any) -> frozenset[Counter | Stored]:
+    """What a value is made of that is not one for the whole launch."""
+    if isinstance(value, Stored):
+        return frozenset((value,))
     if isinstance(value, Counter):
-        return counters_in(value.base) | {value}
+        return variables_in(value.base) | {value}
     parts = value.terms if isinstance(value, Affine) else value.expression if isinstance(value, Predicate) else value
     if not isinstance(parts, tuple):
         return frozenset()
-    return frozenset().union(*(counters_in(each) for each in parts if not isinstance(each, (int, str))))
+    return frozenset().union(*(variables_in(each) for each in parts if not isinstance(each, (int, str))))
+
+
+def counters_in(value: Any) -> tuple[Counter, ...]:
+    """Every counter that a value is made of."""
+    return tuple(each for each in variables_in(value) if isinstance(each, Counter))
 
 
 def rounds(a: Value) -> Value:
@@ -200,12 +221,14 @@ def binary(name: str, kind: str, a: Value, b: Value, modulus: int = 1) -> Value:
         return _EXACT[name](a, b) % (1 << width)
     if isinstance(b, Counter) and name == "add":
         a, b = b, a
-    if isinstance(a, Counter) and isinstance(b, int) and name in ("rem", "and") and not a.base[0] and a.value >= 0:
+    if isinstance(a, Counter) and isinstance(b, int) and name in ("rem", "and") and not a.terms and a.value >= 0:
         divisor = b if name == "rem" else b + 1
         if divisor > 0 and modulus % divisor == 0 and (name == "rem" or not b & (b + 1)):
             return a.value % divisor
     if isinstance(a, Counter) and isinstance(b, int) and name in ("add", "sub") and width == 32:
-        return Counter(a.base, _EXACT[name](a.value, signed(b, width)))
+        return replace(a, value=_EXACT[name](a.value, signed(b, width)))
+    if isinstance(a, Counter) and isinstance(b, Affine) and name == "sub" and width == 32 and b.terms == a.terms:
+        return Counter(a.base, a.value - b.const, True)
     a, b = rounds(a), rounds(b)
     if not (launch_wide(a) and launch_wide(b)):
         return unknown(a, b)
@@ -244,16 +267,16 @@ def made(*key: Any) -> Value:
         return symbol(*key)
     if cut >= CUTS:
         return UNIFORM
-    found: dict[Counter, Any] = {}
+    found: dict[Counter | Stored, Any] = {}
     text = repr(_with_places(key, found))
     return symbol("of", (sha256(text.encode()).hexdigest(), cut + 1), tuple(found))
 
 
-def _with_places(value: Any, found: dict[Counter, Any]) -> Any:
-    """A value in which counters are numbered as they come."""
-    if isinstance(value, Counter):
+def _with_places(value: Any, found: dict[Counter | Stored, Any]) -> Any:
+    """A value in which what is not one for the launch is numbered as it comes."""
+    if isinstance(value, (Counter, Stored)):
         return found.setdefault(value, ("place", len(found)))
-    if not counters_in(value):
+    if not variables_in(value):
         return value
     if isinstance(value, Affine):
         return ("sum", value.const, *(_with_places(each, found) for each in value.terms))
@@ -313,7 +336,7 @@ def residue_asked(a: Value) -> tuple[Hashable, int] | None:
             divisor = y + 1 if name == "and" else 1 << min(y, 8) if name == "shr" else y
         if name in ("div", "rem", "and", "shr") and 2 <= divisor <= 8 and isinstance(x, Affine):
             for root, c in x.terms:
-                if c % divisor and not counters_in(root):
+                if c % divisor and not variables_in(root):
                     return root, divisor
     return None
 

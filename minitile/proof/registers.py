@@ -51,6 +51,7 @@ from minitile.proof.values import (
 BASE = 5 * 1024  # where shared memory begins: one address that stands for all with the declared alignment
 FAR = -(1 << 40)  # below all that is asked
 LAUNCH = -1  # stands in a base for the number of loops before, in questions that no instance of a loop asks alone
+ONE = symbol("one")
 WORTHWHILE = 32  # smaller divisors of parameters are not made use of
 _FORMS = {
     name: re.compile(form)
@@ -375,8 +376,10 @@ class Registers:
                 if not self.is_small(one) or not -self.small < other < self.small:
                     return UNIFORM
                 return int(other < one.value if swapped else one.value < other)
-            if not isinstance(other, Affine) or abs(other.const) > self.near(one.base):
+            if not isinstance(other, Affine):
                 return UNIFORM
+            if abs(other.const) > self.near(one.base):  # another bound than the one without it
+                other = plus(Affine(other.terms, 0), ONE, other.const)
             other = plus(other, Affine(one.base[0] if one.since else (), 0))
             if swapped:  # other < one unless one < other + 1
                 return negate(self.above(state, one.base, one.value, Affine(other.terms, other.const + 1)))

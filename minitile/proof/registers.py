@@ -473,7 +473,7 @@ class Registers:
 
     def loaded(self, warp: Warp, arg: str, width: str) -> Value:
         """What lies at an address that is one for the launch, by a pointer by which nothing is stored: a symbol."""
-        match = re.fullmatch(r"\[(%\w+)(?:\+(\d+))?\]", arg)
+        match = re.fullmatch(r"\[(%\w+)(?:\+(-?\d+))?\]", arg)
         at = self.value(warp, match[1]) if match else TOP
         if not match or not isinstance(at, Affine):
             return TOP

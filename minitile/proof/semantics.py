@@ -108,6 +108,12 @@ class Machine(Registers):
             )
             for pc, end in enumerate(self.open)
         ]
+        self.decides = [  # whether only what is computed hangs on the branch, and matters
+            end > 0
+            and not self.computes[pc]
+            and all(self.plain[i] or program.code[i].base == "bra" for i in range(pc + 1, end))
+            for pc, end in enumerate(self.open)
+        ]
 
     def _product_registers(self) -> dict[str, int]:
         names: dict[str, int] = {}
@@ -248,7 +254,10 @@ class Machine(Registers):
         if each.guard and self.open[each.pc]:
             taken, known = self.possible(state, warp, each)
             arms = any(i.base == "bra" for i in self.program.code[each.pc + 1 : self.open[each.pc]])
-            if not known and self._is_asked(warp, each) and not self.computes[each.pc]:
+            asked = self._is_asked(warp, each) or (
+                self.decides[each.pc] and isinstance(warp.registers.get(each.guard), Predicate)
+            )
+            if not known and asked and not self.computes[each.pc]:
                 taken, known = self.lanes(state, warp, each), True
             if not known or (arms and taken not in (0, warp.mask)):
                 self.perhaps(state, warp, each.pc, self.open[each.pc])

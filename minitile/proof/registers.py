@@ -486,8 +486,10 @@ class Registers:
     def minimum(self, state: State, warp: Warp, pc: int, a: Value, b: Value) -> Value | None:
         """min of a bound and a small constant, by asking for the bound; None: some other one."""
         bound, limit = (a, b) if isinstance(a, Affine) else (b, a)
-        if not isinstance(limit, int) or not 0 < limit <= self.small or not not_negative(bound):
+        if not isinstance(limit, int) or not 0 < limit <= self.small or variables_in(bound):
             return None
+        if not self.above(state, ((), self.instance(warp, pc), 0), -1, bound):
+            return bound
         for n in range(limit):
             if not self.above(state, ((), self.instance(warp, pc), 0), n, bound):
                 return n

@@ -123,3 +123,17 @@ def test_a_branch_that_only_computes():
     assert verdict(LOOP.format(f"add.s32 %r8, %r6, 1; {CHOOSE} {GO}")) == "proved"
     other = "shr.u32 %r5, %r0, 5; add.s32 %r8, %r8, %r5;"
     assert "stuck" in verdict(LOOP.format(f"add.s32 %r8, %r6, 1; {other} {CHOOSE} {GO}"))
+
+
+FEW = "mov.u32 %r8, %ctaid.x; sub.s32 %r8, %r9, %r8; min.s32 %r8, %r8, 3;"
+FILL = LOOP.replace("%r9", "%r8").format("mul.lo.s32 %r5, %r6, 256; add.s32 %r5, %r5, %r2; st.shared.u32 [%r5], 0;")
+TAKE = FILL.replace("$l", "$k").replace("$e", "$f").replace("%r6", "%r7").replace("st.shared.u32 [%r5], 0", "{}")
+
+
+def test_a_minimum_that_may_be_negative():
+    """No round, or up to three; a second loop has as many."""
+    read = "ld.shared.u32 %r4, [%r5]"
+    assert verdict(FEW + FILL + TAKE.format(read)) == "proved"
+    assert "nothing has written" in verdict(FEW + FILL + TAKE.format("ld.shared.u32 %r4, [%r5+256]"))
+    assert "nothing has written" in verdict(FEW + FILL + "ld.shared.u32 %r4, [%r2+512];")
+    assert "nothing has written" in verdict(FEW + FILL + "min.s32 %r8, %r9, 3;" + TAKE.format(read))

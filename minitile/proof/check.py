@@ -98,12 +98,17 @@ def _check_case(
             raise Refused(0, f"not a certificate: {error!r}") from error
         _demand(question is not None, "a state that asks nothing")
         assert question is not None
+        ends = any(_is_in_while(program, warp) for warp in state.warps)  # that it does is assumed
         for yes in (True, False):
             to = _reached(explorer, explorer.answered(state, question, yes), places)
-            if to is not None and not (yes and question.kind == "bound"):
+            if to is not None and not ends and not (yes and question.kind == "bound"):
                 idle.setdefault(place, []).append(to)
     _demand(not _cyclic(idle), "a cycle in which no loop advances")
     return len(states)
+
+
+def _is_in_while(program: Program, warp: Warp) -> bool:
+    return not warp.done and any(program.code[pc].target <= warp.pc <= pc for pc in program.whiles)
 
 
 def _reached(explorer: Explorer, state: State, places: Mapping[Hashable, int]) -> int | None:

@@ -515,7 +515,7 @@ class Registers:
             return by_lane(lambda v: _extended(v), value)
         if op == "cvt.u64.u32":
             return value if not isinstance(value, Counter) else UNIFORM
-        return by_lane(lambda v: v % (1 << 32) if isinstance(v, int) else unknown(v), value)
+        return by_lane(_low, value)
 
 
 def _constants(program: Program) -> list[int]:
@@ -539,6 +539,12 @@ def _select(a: Value, b: Value, p: Value) -> Value:
     if isinstance(p, Predicate) and launch_wide(a) and launch_wide(b):
         return made("selp", (p, a, b))
     return unknown(a, b, p)
+
+
+def _low(value: Value) -> Value:
+    if isinstance(value, int):
+        return value % (1 << 32)
+    return made("low", value) if isinstance(value, Affine) else unknown(value)
 
 
 def _extended(value: Value) -> Value:

@@ -21,6 +21,7 @@ from minitile.proof.text import (
     ATOMIC,
     EVENTS,
     LOADED,
+    STORES,
     Fault,
     Instruction,
     Launch,
@@ -51,7 +52,7 @@ _IDLE = (
     "setmaxnreg.",
     "prefetch",
     "nanosleep",
-    "st.global.",
+    *STORES,
     "red.global",
     "red.relaxed.gpu.global",
 )

@@ -111,9 +111,9 @@ class Region:
 class Program:
     """A parsed entry. `arrays`: shared arrays as name to (offset, bytes); `live[pc]`: registers live before pc;
     `ahead[pc]`: instructions that may be reached from pc; `next_kept[pc]`: the next one that counts; `spins`: backward
-    branches of loops that only compute and wait for global memory; `regions`: loops that only compute, of loaded data,
-    by where they begin; `pointers`: parameters of 64 bits; `only_read`: those of them by which nothing is stored to
-    global memory."""
+    branches of loops that only compute and wait for global memory; `whiles`: of others, by what shared memory tells;
+    `regions`: loops that only compute, of loaded data, by where they begin; `pointers`: parameters of 64 bits;
+    `only_read`: those of them by which nothing is stored to global memory."""
 
     name: str
     code: tuple[Instruction, ...]
@@ -125,6 +125,7 @@ class Program:
     ahead: tuple[int, ...]
     next_kept: tuple[int, ...]
     spins: frozenset[int]
+    whiles: frozenset[int]
     regions: Mapping[int, Region]
     pointers: frozenset[str]
     only_read: frozenset[str]
@@ -255,7 +256,7 @@ def parse(text: str, launch: Launch) -> Program:
     live = _live(code, successors)
     ahead = _ahead(code, successors)
     regions = _regions(code, live)
-    loops, spins = _loops(code, regions)
+    loops, spins, whiles = _loops(code, regions)
     needed = _needed(code, loops, {head: (each.end, code[head : each.end]) for head, each in regions.items()})
     pointers = frozenset(re.findall(r"\.param\s+\.[bu]64\b[^,)]*?(\w+)\s*(?=[,)\n])", header))
     return Program(
@@ -269,6 +270,7 @@ def parse(text: str, launch: Launch) -> Program:
         ahead=tuple(ahead),
         next_kept=_next_kept(code, needed),
         spins=spins,
+        whiles=whiles,
         regions=regions,
         pointers=pointers,
         only_read=pointers - _stored_by(code),
@@ -324,7 +326,8 @@ def is_wait(code: tuple[Instruction, ...] | list[Instruction], pc: int) -> bool:
 
 
 _MEET = ("elect", "shfl", "vote", "redux", "match", "mma", "activemask", "ld.shared")
-_OF_GLOBAL = ("prefetch", "nanosleep", "st.global.", "red.global", "red.relaxed.gpu.global")
+STORES = ("st.global.", "st.relaxed.gpu.global.", "st.release.gpu.global.")
+_OF_GLOBAL = (*STORES, "prefetch", "nanosleep", "red.global", "red.relaxed.gpu.global")
 ATOMIC = ("atom.global", "atom.relaxed.gpu.global", "atom.acq_rel.gpu.global", "ld.acquire.gpu.global")
 
 
@@ -346,7 +349,7 @@ def _stored_by(code: list[Instruction]) -> frozenset[str]:
     found = {
         name
         for each in code
-        if each.op.startswith(("st.global", "red.", "atom.")) or ".global.shared" in each.op
+        if each.op.startswith((*STORES, "red.", "atom.")) or ".global.shared" in each.op
         for arg in each.args
         if arg.startswith("[")
         for name in re.findall(r"[%\w.]+", re.sub(r"\{[^}]*\}", "", arg))
@@ -438,10 +441,12 @@ def _region(
     )
 
 
-def _loops(code: list[Instruction], regions: Mapping[int, Region]) -> tuple[tuple[Loop, ...], frozenset[int]]:
-    """Counted loops, and the backward branches of others that are quiet; a backward branch that belongs to a wait is
-    none, any other is refused."""
-    out, spins = [], set()
+def _loops(
+    code: list[Instruction], regions: Mapping[int, Region]
+) -> tuple[tuple[Loop, ...], frozenset[int], frozenset[int]]:
+    """Counted loops, and the backward branches of others, those that are quiet first; a backward branch that belongs to
+    a wait is none. Others may hold no counted loop, else they are refused."""
+    out, spins, whiles = [], set(), {}
     for each in code:
         if each.base != "bra" or each.target > each.pc:
             continue
@@ -452,14 +457,28 @@ def _loops(code: list[Instruction], regions: Mapping[int, Region]) -> tuple[tupl
             continue
         try:
             out.append(_counted(code, each))
-        except Refused:
-            if not _is_quiet(code, each):
+        except Refused as refused:
+            if _is_quiet(code, each):
+                spins.add(each.pc)
+            elif not _is_told(code, each):
                 raise
-            spins.add(each.pc)
+            else:
+                whiles[each.pc] = each.target, refused
+    for pc, (target, why) in whiles.items():
+        if any(target <= loop.back and loop.head <= pc for loop in out):
+            raise why
     counters = [each.counter for each in out]
     if len(set(counters)) != len(counters):
         raise Refused(0, "one counter of two loops")
-    return tuple(out), frozenset(spins)
+    return tuple(out), frozenset(spins), frozenset(whiles)
+
+
+def _is_told(code: list[Instruction], back: Instruction) -> bool:
+    """Whether the test of a loop hangs on what the loop loads from shared memory."""
+    inside, names = code[back.target : back.pc], {back.guard}
+    for _ in inside:
+        names |= {name for i in inside if not names.isdisjoint(i.writes) for name in i.reads}
+    return any(i.op.startswith("ld.shared") and not names.isdisjoint(i.writes) for i in inside)
 
 
 def _counted(code: list[Instruction], each: Instruction) -> Loop:
@@ -491,7 +510,7 @@ def data_operands(each: Instruction) -> tuple[int, ...]:
     return ()
 
 
-_UNSEEN = ("st.global", "prefetch", "red.", "atom.")  # global memory is not looked at
+_UNSEEN = (*STORES, "prefetch", "red.", "atom.")  # global memory is not looked at
 
 
 def _needed(

@@ -21,7 +21,7 @@ def is_found(found: str, why: str) -> bool:
     ("body", "why"),
     [
         (TELL + MEET, ""),
-        (TELL + "cvt.u64.u32 %d4, %r4; cvt.u32.u64 %r4, %d4;" + MEET, "stuck"),  # not known to be the same number
+        (TELL + "cvt.u64.u32 %d4, %r4; cvt.u32.u64 %r4, %d4;" + MEET, ""),
         (TELL + "add.s32 %r4, %r4, 5; div.s32 %r4, %r4, 3;" + MEET, ""),
         # Another warp goes by what it has itself, or by one number more.
         (TELL + "mov.b32 %r4, %r3;" + MEET, "differ in the warp"),
@@ -137,3 +137,27 @@ def test_a_minimum_that_may_be_negative():
     assert "nothing has written" in verdict(FEW + FILL + TAKE.format("ld.shared.u32 %r4, [%r5+256]"))
     assert "nothing has written" in verdict(FEW + FILL + "ld.shared.u32 %r4, [%r2+512];")
     assert "nothing has written" in verdict(FEW + FILL + "min.s32 %r8, %r9, 3;" + TAKE.format(read))
+
+
+NEXT = f"$l: bar.sync 0; {TELL} setp.lt.s32 %p5, %r4, %r9; @%p5 bra.uni $l;"
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (NEXT, ""),
+        (NEXT.replace("bar.sync 0;", "", 1), "races with line"),
+        (NEXT.replace("setp", "shr.u32 %r5, %r0, 5; add.s32 %r4, %r4, %r5; setp"), "stuck"),
+        (NEXT.replace("%p5, %r4", "%p5, %r3"), "does not grow"),
+        (
+            NEXT.replace(
+                "$l: ",
+                "$l: mov.b32 %r6, 0;\n$i: add.s32 %r6, %r6, 1; bar.sync 1, 64; setp.lt.s32 %p3, %r6, %r9;"
+                "@%p3 bra.uni $i;\n",
+            ),
+            "does not grow",
+        ),
+    ],
+)
+def test_a_loop_whose_test_is_on_data(body, why):
+    assert is_found(verdict(body), why)

@@ -163,6 +163,10 @@ def show(value: Any) -> str:
     if isinstance(value, tuple) and value and isinstance(value[0], str):
         if value[0] == "param":
             return str(value[1])
+        if value[0] == "one":
+            return "1"
+        if value[0] == "counter":
+            return f"round {show(value[1])}"
         if value[0] == "loaded":
             return f"[{show(value[2])}]"
         if value[0] == "quotient":
@@ -199,7 +203,7 @@ def evaluate(value: Any, size_of: Callable[[Any], int | None]) -> int | None:
 
 
 def _symbol(key: Any, size_of: Callable[[Any], int | None]) -> int | None:
-    found = size_of(key)
+    found = 1 if key == ("one",) else size_of(key)
     if found is not None or not isinstance(key, tuple) or len(key) != 4:
         return found
     a, b = evaluate(key[2], size_of), evaluate(key[3], size_of)

@@ -23,14 +23,13 @@ def certified(
     """As `certificate`, with what it took."""
     proof, found = closed(text, launch, most_states=most_states, seconds=seconds)
     encoder = Encoder()
-    plain = Encoder()  # without a table: keys of moduli are short
     cases = [[encoder(state) for state in case] for case in found.cases]
     return proof, {
         "format": FORMAT,
         "name": proof.name,
         "text": digest(text),
         "launch": facts(launch),
-        "moduli": [[plain(key), modulus] for key, modulus in found.moduli],
+        "moduli": [[encoder(key), modulus] for key, modulus in found.moduli],
         "together": sorted(found.together),
         "lines": list(proof.together),
         "cases": cases,

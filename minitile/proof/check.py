@@ -14,10 +14,11 @@ from typing import Any
 
 from minitile.proof.encoding import Decoder
 from minitile.proof.explore import MOST_CASES, Explorer
+from minitile.proof.registers import is_symbol
 from minitile.proof.state import State, Warp
 from minitile.proof.text import Launch, Program, Refused, parse
 
-FORMAT = 1
+FORMAT = 2
 
 
 def check(certificate: Mapping[str, Any], text: str, launch: Launch, *, seconds: float = 600.0) -> int:
@@ -27,14 +28,14 @@ def check(certificate: Mapping[str, Any], text: str, launch: Launch, *, seconds:
     _demand(certificate.get("launch") == facts(launch), "of another launch")
     program = parse(text, launch)
     try:
-        keys, moduli = _moduli(certificate["moduli"])
+        cases, table = list(certificate["cases"]), list(certificate["table"])
+        keys, moduli = _moduli(certificate["moduli"], table)
         together = frozenset(int(pc) for pc in certificate["together"])
         lines = sorted(program.code[pc].line for pc in together)
         _demand(min(together, default=0) >= 0 and certificate["lines"] == lines, "lines")
-        cases, table = list(certificate["cases"]), list(certificate["table"])
-    except (TypeError, ValueError, KeyError, IndexError) as error:
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError) as error:
         raise Refused(0, f"not a certificate: {error!r}") from error
-    residues = list(product(*(range(n if key else 1) for key, n in zip(keys, moduli, strict=True))))
+    residues = list(product(*(range(n if is_symbol(key) else 1) for key, n in zip(keys, moduli, strict=True))))
     _demand(len(cases) == len(residues) <= MOST_CASES, "not all cases of residues")
     states = 0
     for case, each in zip(cases, residues, strict=True):
@@ -61,8 +62,8 @@ def _demand(holds: bool, reason: str) -> None:
         raise Refused(0, f"not a certificate: {reason}")
 
 
-def _moduli(data: Any) -> tuple[list[Any], list[int]]:
-    decoder = Decoder([], None)  # type: ignore[arg-type]
+def _moduli(data: Any, table: list[Any]) -> tuple[list[Any], list[int]]:
+    decoder = Decoder(table, None)  # type: ignore[arg-type]
     keys, moduli = [decoder(key) for key, _ in data], [int(n) for _, n in data]
     _demand(len(set(keys)) == len(keys) and all(n >= 1 for n in moduli), "moduli")
     return keys, moduli
@@ -97,12 +98,17 @@ def _check_case(
             raise Refused(0, f"not a certificate: {error!r}") from error
         _demand(question is not None, "a state that asks nothing")
         assert question is not None
+        ends = any(_is_in_while(program, warp) for warp in state.warps)  # that it does is assumed
         for yes in (True, False):
             to = _reached(explorer, explorer.answered(state, question, yes), places)
-            if to is not None and not (yes and question.kind == "bound"):
+            if to is not None and not ends and not (yes and question.kind == "bound"):
                 idle.setdefault(place, []).append(to)
     _demand(not _cyclic(idle), "a cycle in which no loop advances")
     return len(states)
+
+
+def _is_in_while(program: Program, warp: Warp) -> bool:
+    return not warp.done and any(program.code[pc].target <= warp.pc <= pc for pc in program.whiles)
 
 
 def _reached(explorer: Explorer, state: State, places: Mapping[Hashable, int]) -> int | None:

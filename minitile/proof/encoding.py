@@ -1,6 +1,6 @@
 """Abstract states as plain data for JSON, and back. Tuples are lists; all else that JSON lacks is {tag: content}.
 
-Long tuples and footprints stand once in a table. Nothing is trusted: what is not a state raises Refused.
+Long tuples, footprints and values stand once in a table. Nothing is trusted: what is not a state raises Refused.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from minitile.proof.events import Access, Footprint, MBarrier, NamedBarrier, Pro
 from minitile.proof.memory import Memory
 from minitile.proof.state import State, Warp
 from minitile.proof.text import Refused
-from minitile.proof.values import TOP, UNIFORM, Affine, Counter, Predicate
+from minitile.proof.values import TOP, UNIFORM, Affine, Counter, Predicate, Stored
 
 _RECORDS: dict[str, Any] = {each.__name__: each for each in (Access, MBarrier, NamedBarrier, Product, Warp, State)}
-_VALUES: dict[str, Any] = {each.__name__: each for each in (Affine, Counter, Predicate)}
+_VALUES: dict[str, Any] = {each.__name__: each for each in (Affine, Counter, Predicate, Stored)}
 _LONG = 8  # tuples at least as long stand in the table
 
 
@@ -40,11 +40,16 @@ class Encoder:
             return {"d": [[self(key), self(each)] for key, each in value.items()]}
         if isinstance(value, list):
             return {"l": [self(each) for each in value]}
+        if type(value) in _VALUES.values():
+            return {"t": self._place(value, value)}
+        return self._record(value)
+
+    def _record(self, value: Any) -> Any:
         return {type(value).__name__: [self(getattr(value, each.name)) for each in fields(value)]}
 
-    def _place(self, key: Any, shares: tuple[Any, ...]) -> int:
+    def _place(self, key: Any, value: Any) -> int:
         if key not in self._places:
-            content = [self(each) for each in shares]
+            content = [self(each) for each in value] if isinstance(value, tuple) else self._record(value)
             self._places[key] = len(self.table)
             self.table.append(content)
         return self._places[key]

@@ -15,10 +15,25 @@ from math import lcm
 from typing import Any, TypeAlias
 
 from minitile.proof.barriers import Lap
+from minitile.proof.registers import is_symbol
 from minitile.proof.semantics import Fork, Machine, Question, Residue
-from minitile.proof.state import ALL, State, Warp, bits
+from minitile.proof.state import ALL, State, Warp, bits, without_empty
 from minitile.proof.text import ARITHMETIC, Fault, Launch, Program, Refused, parse
-from minitile.proof.values import NEAR, TOP, UNIFORM, Affine, Counter, Value, affine, join, lanes_of, residue_asked
+from minitile.proof.values import (
+    NEAR,
+    TOP,
+    UNIFORM,
+    Affine,
+    Counter,
+    Value,
+    affine,
+    counters_in,
+    join,
+    lanes_of,
+    moved,
+    residue_asked,
+    variables_in,
+)
 
 MOST_STATES = 5000
 MOST_STEPS = 400_000  # between two questions
@@ -70,7 +85,8 @@ def closed(
     while True:
         keys = sorted(moduli, key=repr)
         cases = [
-            dict(zip(keys, each, strict=True)) for each in product(*(range(moduli[key] if key else 1) for key in keys))
+            dict(zip(keys, each, strict=True))
+            for each in product(*(range(moduli[key] if is_symbol(key) else 1) for key in keys))
         ]
         if len(cases) > MOST_CASES:
             raise Refused(0, f"more than {MOST_CASES} cases of residues")
@@ -351,27 +367,26 @@ class Explorer:
     def _drop_instances(self, state: State) -> None:
         """Forgets what oracles have answered for instances of loops that no warp can come to any more."""
         gone: dict[Any, bool] = {}
-        for key in list(state.oracle):
-            for each in key[0][1]:
-                if isinstance(each, Counter):
+        for answers in (state.oracle, state.facts):
+            for key in [key for key in answers if counters_in(key)]:
+                for each in counters_in(key):
                     if each not in gone:
                         gone[each] = not any(self._may_come(warp, each) for warp in state.warps)
-                    if gone[each]:
-                        del state.oracle[key]
-                        break
+                if any(gone[each] for each in counters_in(key)):
+                    del answers[key]
 
     def _may_come(self, warp: Warp, counter: Counter) -> bool:
         """Whether a warp has, or may yet have, this value of a counter."""
         for value in warp.registers.values():
             if isinstance(value, Counter) and value.base == counter.base and value.value <= counter.value:
                 return True
+            if counter in variables_in(value):
+                return True
         return self._may_start(warp, counter.base)
 
     def _shift(self, state: State, base: Any) -> None:
         """Lowers all counters of a base by one number, if all stay high enough and no warp can join anew."""
-        values = [
-            v.value for w in state.warps for v in w.registers.values() if isinstance(v, Counter) and v.base == base
-        ]
+        values = [v.value for w in state.warps for r in w.registers.values() for v in counters_in(r) if v.base == base]
         modulus = self.machine.modulus_of(base)
         lowest = self.machine.floor(base) + NEAR  # so that a little may be subtracted
         by = (min(values) - lowest) // modulus * modulus
@@ -382,26 +397,19 @@ class Explorer:
     def shifted(self, state: State, base: Any, by: int) -> None:
         """Lowers all counters of a base, and the answers on them."""
 
-        def moved(value: Any) -> Any:
-            if not isinstance(value, Counter):
-                return value
-            if value.base == base:
-                return Counter(base, value.value - by)
-            instance = tuple(map(moved, value.base[1]))
-            return (
-                value if instance == value.base[1] else Counter((value.base[0], instance, value.base[2]), value.value)
-            )
+        def lower(counter: Counter) -> Counter:
+            return replace(counter, value=counter.value - by) if counter.base == base else counter
 
         for warp in state.warps:
-            for name, value in warp.registers.items():
-                if isinstance(value, Counter):
-                    warp.registers[name] = moved(value)
+            warp.registers = {name: moved(value, lower) for name, value in warp.registers.items()}
+        state.facts = {moved(key, lower): answer for key, answer in state.facts.items()}
+        state.contents = {units: moved(value, lower) for units, value in state.contents.items()}
         old, state.oracle = state.oracle, {}
         for at, difference in list(old):
             low, high = old[(at, difference)]
             if at == base:
                 low, high = _lowered(low, high, by, self.machine.divisor(at, difference), self.machine.constants(at))
-            state.oracle[(at[0], tuple(map(moved, at[1])), at[2]), difference] = low, high
+            state.oracle[moved((at, difference), lower)] = low, high
 
     def _rename(self, state: State) -> None:
         """Names events in the order in which a walk through the state meets them; forgets those nothing asks for."""
@@ -452,12 +460,15 @@ class Explorer:
                 for group in warp.groups
             )
             warp.fresh = tuple((kind, new(event)) for kind, event in warp.fresh if new(event))
-            warp.cp_open = tuple((new(event), lanes) for event, lanes in warp.cp_open)
-            warp.cp_groups = tuple(tuple((new(event), lanes) for event, lanes in group) for group in warp.cp_groups)
-            warp.bulk = {
-                lane: (new(now), tuple(new(each) for each in groups))
-                for lane, (now, groups) in sorted(warp.bulk.items())
-            }
+            warp.cp_open, *cp_groups = (
+                tuple((new(event), lanes) for event, lanes in group if new(event))
+                for group in (warp.cp_open, *warp.cp_groups)
+            )
+            warp.cp_groups = without_empty(tuple(cp_groups))
+            bulk = (
+                (lane, new(now), without_empty(tuple(map(new, groups)))) for lane, (now, groups) in warp.bulk.items()
+            )
+            warp.bulk = {lane: (now, groups) for lane, now, groups in sorted(bulk) if now or groups}
         state.accesses = [replace(each, id=new(each.id), fence=new(each.fence)) for each in state.accesses]
         for at, barrier in state.mbarriers.items():
             back = max(barrier.index // 2 * 2 - 2, 0)
@@ -501,7 +512,7 @@ class Explorer:
         return (
             *(warps, tuple(sorted(state.mbarriers.items())), tuple(sorted(state.named.items()))),
             *(tuple(state.accesses), frozenset(state.oracle.items()), frozenset(state.facts.items())),
-            *(tuple(sorted(state.products.items())), state.written, state.ended),
+            *(tuple(sorted(state.products.items())), frozenset(state.contents.items()), state.written, state.ended),
         )
 
 

@@ -94,6 +94,8 @@ class Memory:
                 _ordered(each, warp, line, knows, own, foot, asynchronous)
         if write:
             state.written |= units
+            if state.contents:
+                state.contents = {at: value for at, value in state.contents.items() if not at & units}
         if begun > 0:
             return begun
         # Accesses of one kind between which the warp hands nothing on are one event.

@@ -28,25 +28,30 @@ from minitile.proof.values import (
     binary,
     by_lane,
     compare,
+    counters_in,
     join,
     lanes_of,
     launch_wide,
     logic,
+    made,
     negate,
     not_negative,
     of_a_lane,
     plus,
     residue_asked,
+    rounds,
     signed,
     symbol,
     uniform,
     unknown,
+    variables_in,
     with_residues,
 )
 
 BASE = 5 * 1024  # where shared memory begins: one address that stands for all with the declared alignment
 FAR = -(1 << 40)  # below all that is asked
 LAUNCH = -1  # stands in a base for the number of loops before, in questions that no instance of a loop asks alone
+ONE = symbol("one")
 WORTHWHILE = 32  # smaller divisors of parameters are not made use of
 _FORMS = {
     name: re.compile(form)
@@ -93,6 +98,11 @@ class Fork(Exception):
         self.question = question
 
 
+def is_symbol(key: Any) -> bool:
+    """Whether residues of a key are those of a symbol; else they are of counters, and make no cases."""
+    return bool(key) and key[0] != "since"
+
+
 class Residue(Refused):
     """A value that would be known if the residue of `key`, a symbol, by `modulus` were; None: that of counters."""
 
@@ -106,9 +116,10 @@ class Registers:
 
     def __init__(self, program: Program, launch: Launch, residues: Mapping[Any, tuple[int, int]]) -> None:
         self.program, self.launch = program, launch
-        self.wanted = 1  # a modulus by which counters would have to be known
+        self.wanted: dict[Any, int] = {}  # moduli by which counters would have to be known
         given = {("param", name): (n, 0) for name, n in launch.divides.items() if n >= WORTHWHILE}
-        self.residues = given | {key: each for key, each in residues.items() if key}
+        self.residues = given | {key: each for key, each in residues.items() if is_symbol(key)}
+        self.since = {key[1] for key in residues if key and not is_symbol(key)}
         self.modulus = lcm(*(modulus for modulus, _ in residues.values()), 2 if given else 1)
         self.small = 1 + max((abs(n) for n in _constants(program) if abs(n) < SMALL), default=0)
         self.loops = {each.counter: each for each in program.loops}
@@ -135,7 +146,11 @@ class Registers:
     def constants(self, base: Any) -> int:
         """Questions on a base that no counter asks are for values below this; counters from 0 may be compared with
         constants below `small`."""
-        return NEAR if base[0] else self.small + NEAR
+        return self.small + NEAR if self.is_number(base) else NEAR
+
+    def is_number(self, base: Any) -> bool:
+        """Whether the counters of a base, or what they have counted since their start, are looked at as numbers."""
+        return not base[0] or base[0] in self.since
 
     def near(self, base: Any) -> int:
         """Counters may be compared with a bound plus at most this; one that is m·q + r has an r of its own."""
@@ -143,7 +158,7 @@ class Registers:
 
     def modulus_of(self, base: Any) -> int:
         """What shifts of the counters of a base are multiples of: what is known of their residues."""
-        return 1 if base[0] else self.modulus
+        return self.modulus if self.is_number(base) else 1
 
     def floor(self, base: Any) -> int:
         """A counter that has been shifted is at this or above, and so is what is computed from it."""
@@ -185,7 +200,7 @@ class Registers:
         return value % (1 << width) if isinstance(value, int) else value
 
     def unknown_number(self, line: int, arg: str, value: Value) -> Refused:
-        found = residue_asked(value) or ((None, self.wanted) if self.wanted > 1 else None)
+        found = residue_asked(value) or next(iter(self.wanted.items()), None)
         return Residue(line, f"not known: {arg}", *found) if found else Refused(line, f"not known: {arg}")
 
     def address(self, warp: Warp, arg: str, lanes: int, line: int) -> tuple[int, ...]:
@@ -244,7 +259,8 @@ class Registers:
         if value in state.facts:
             return state.facts[value]
         if ask:
-            raise Fork(Question("fact", value))
+            order = tuple(sorted({v.value for v in counters_in(value)}, reverse=True)[:1])
+            raise Fork(Question("fact", value, 0, order))
         return UNIFORM
 
     def lanes(self, state: State, warp: Warp, each: Instruction) -> int:
@@ -292,7 +308,8 @@ class Registers:
         value //= scale
         # No counter that may have been shifted asks for values below `constants`: these are one truth for the launch.
         small = value <= (self.constants(base) - 1) // scale
-        for key in (((base[0], (), LAUNCH), difference), (base, difference)):
+        begin = () if self.is_number(base) else base[0]
+        for key in (((begin, (), LAUNCH), difference), (base, difference)):
             if any(v is TOP or v is UNIFORM for v in key[0][1]):
                 return UNIFORM
             low, high = state.oracle.get(key, (self.lowest(key), None))
@@ -333,13 +350,21 @@ class Registers:
                 a, b = b, a
             if not isinstance(a, Counter):
                 return compare(name, kind, a % (1 << 32) if isinstance(a, int) else a, b)
-            if a.base[0] or not isinstance(b, int) or not -self.small < signed(b % (1 << 32), 32) < self.small:
+            if (
+                not self.is_small(a)
+                or not isinstance(b, int)
+                or not -self.small < signed(b % (1 << 32), 32) < self.small
+            ):
                 return UNIFORM
             return int((a.value == signed(b % (1 << 32), 32)) == (name == "eq"))
         if name in ("gt", "le"):
             a, b = b, a
         holds = self.less(state, self.instance(warp, pc), kind, a, b)
         return negate(holds) if name in ("ge", "le") else holds
+
+    def is_small(self, a: Counter) -> bool:
+        """Whether a counter may be compared with small constants."""
+        return not a.terms and self.is_number(a.base)
 
     def less(self, state: State, instance: tuple[Any, ...], kind: str, a: Value, b: Value) -> Value:
         """a < b, of scalars that are uniform; not both are integers."""
@@ -349,16 +374,21 @@ class Registers:
             if not isinstance(one, Counter):
                 continue
             if isinstance(other, int):
-                if one.base[0] or not -self.small < other < self.small:
+                if not self.is_small(one) or not -self.small < other < self.small:
                     return UNIFORM
                 return int(other < one.value if swapped else one.value < other)
-            if not isinstance(other, Affine) or abs(other.const) > self.near(one.base):
+            if not isinstance(other, Affine):
                 return UNIFORM
+            if abs(other.const) > self.near(one.base):  # another bound than the one without it
+                other = plus(Affine(other.terms, 0), ONE, other.const)
+            other = plus(other, Affine(one.base[0] if one.since else (), 0))
             if swapped:  # other < one unless one < other + 1
                 return negate(self.above(state, one.base, one.value, Affine(other.terms, other.const + 1)))
             return self.above(state, one.base, one.value, other)
         if not (launch_wide(a) and launch_wide(b)):
             return unknown(a, b)
+        if variables_in(a) or variables_in(b):
+            return compare("lt", kind, *(v % (1 << 32) if isinstance(v, int) else v for v in (a, b)))
         if isinstance(a, Affine) and isinstance(b, int):
             base: Any = ((), instance, 0)
             if FAR < b - 1 - a.const < self.constants(base):
@@ -412,9 +442,11 @@ class Registers:
                 if found_min is not None:
                     return found_min
             divisor = b + (name == "and") if isinstance(b, int) and name in ("and", "rem") else 0
-            if isinstance(a, Counter) and 2 <= divisor <= SMALL and self.modulus % divisor:
-                self.wanted = lcm(self.wanted, divisor)
-            return by_lane(lambda x, y: self.stepped(binary(name, kind, x, y, self.modulus), x, y), a, b)
+            modulus = self.modulus_of(a.base) if isinstance(a, Counter) else 1
+            if isinstance(a, Counter) and not a.terms and 2 <= divisor <= SMALL and modulus % divisor:
+                key = ("since", a.base[0]) if a.base[0] else None
+                self.wanted[key] = lcm(self.wanted.get(key, 1), divisor)
+            return by_lane(lambda x, y: self.stepped(binary(name, kind, x, y, modulus), x, y), a, b)
         if form == "mad":
             a, b, c = (self.operand(warp, arg, 32) for arg in args[1:4])
             kind = said[0]
@@ -444,7 +476,7 @@ class Registers:
 
     def loaded(self, warp: Warp, arg: str, width: str) -> Value:
         """What lies at an address that is one for the launch, by a pointer by which nothing is stored: a symbol."""
-        match = re.fullmatch(r"\[(%\w+)(?:\+(\d+))?\]", arg)
+        match = re.fullmatch(r"\[(%\w+)(?:\+(-?\d+))?\]", arg)
         at = self.value(warp, match[1]) if match else TOP
         if not match or not isinstance(at, Affine):
             return TOP
@@ -457,8 +489,10 @@ class Registers:
     def minimum(self, state: State, warp: Warp, pc: int, a: Value, b: Value) -> Value | None:
         """min of a bound and a small constant, by asking for the bound; None: some other one."""
         bound, limit = (a, b) if isinstance(a, Affine) else (b, a)
-        if not isinstance(limit, int) or not 0 < limit <= self.small or not not_negative(bound):
+        if not isinstance(limit, int) or not 0 < limit <= self.small or variables_in(bound):
             return None
+        if not self.above(state, ((), self.instance(warp, pc), 0), -1, bound):
+            return bound
         for n in range(limit):
             if not self.above(state, ((), self.instance(warp, pc), 0), n, bound):
                 return n
@@ -484,7 +518,7 @@ class Registers:
             return by_lane(lambda v: _extended(v), value)
         if op == "cvt.u64.u32":
             return value if not isinstance(value, Counter) else UNIFORM
-        return by_lane(lambda v: v % (1 << 32) if isinstance(v, int) else unknown(v), value)
+        return by_lane(_low, value)
 
 
 def _constants(program: Program) -> list[int]:
@@ -504,13 +538,23 @@ def _select(a: Value, b: Value, p: Value) -> Value:
         return a if p == 1 else b
     if a == b and a is not TOP and a is not UNIFORM:
         return a
+    a, b = rounds(a), rounds(b)
+    if isinstance(p, Predicate) and launch_wide(a) and launch_wide(b):
+        return made("selp", (p, a, b))
     return unknown(a, b, p)
+
+
+def _low(value: Value) -> Value:
+    if isinstance(value, int):
+        return value % (1 << 32)
+    return made("low", value) if isinstance(value, Affine) else unknown(value)
 
 
 def _extended(value: Value) -> Value:
     if isinstance(value, int):
         return signed(value, 32) % (1 << 64)
+    value = rounds(value)
     return value if isinstance(value, Affine) else unknown(value)
 
 
-__all__ = ["BASE", "FAR", "Fork", "Question", "Registers", "Residue"]
+__all__ = ["BASE", "FAR", "Fork", "Question", "Registers", "Residue", "is_symbol"]

@@ -15,28 +15,44 @@ from minitile.proof.descriptors import rows_of_16
 from minitile.proof.events import Footprint, MBarrier, Product, replace
 from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import BASE, Fork, Question, Registers, Residue
-from minitile.proof.state import ALL, State, Warp
+from minitile.proof.state import ALL, State, Warp, committed, without_empty
 from minitile.proof.text import (
     ARITHMETIC,
     ATOMIC,
     EVENTS,
+    LOADED,
+    STORES,
     Fault,
     Instruction,
     Launch,
     Program,
     Refused,
+    Region,
     is_plain,
     is_wait,
     registers,
 )
-from minitile.proof.values import TOP, UNIFORM, Predicate, symbol
+from minitile.proof.values import (
+    TOP,
+    UNIFORM,
+    Predicate,
+    Stored,
+    Value,
+    lanes_of,
+    launch_wide,
+    rounds,
+    symbol,
+    symbols_in,
+    unknown,
+    variables_in,
+)
 
 _IDLE = (
     "griddepcontrol.",
     "setmaxnreg.",
     "prefetch",
     "nanosleep",
-    "st.global.",
+    *STORES,
     "red.global",
     "red.relaxed.gpu.global",
 )
@@ -93,6 +109,12 @@ class Machine(Registers):
             )
             for pc, end in enumerate(self.open)
         ]
+        self.decides = [  # whether only what is computed hangs on the branch, and matters
+            end > 0
+            and not self.computes[pc]
+            and all(self.plain[i] or program.code[i].base == "bra" for i in range(pc + 1, end))
+            for pc, end in enumerate(self.open)
+        ]
 
         self.alike = [self._alike(each) for each in program.code]
 
@@ -138,10 +160,13 @@ class Machine(Registers):
         while warp.stack and warp.stack[-1][0] == warp.pc:
             warp.mask, warp.stack = warp.stack[-1][1], warp.stack[:-1]
         each = self.program.code[warp.pc]
+        if warp.pc in self.program.regions:
+            self.pass_region(warp, self.program.regions[warp.pc])
+            return True
         if each.base == "bra":
             self.branch(state, warp, each)
             return True
-        lanes = ALL
+        lanes, sure = ALL, True
         if each.guard or warp.mask != ALL:
             lanes, known = self.possible(state, warp, each)
             if not known and self.plain[each.pc]:
@@ -151,11 +176,26 @@ class Machine(Registers):
             if not known and (self._is_asked(warp, each) or not self._is_access(each)):
                 lanes = self.lanes(state, warp, each)
             elif not known:
-                self.guessed = True
-        if lanes and not self.execute(state, warp, each, lanes):
+                self.guessed, sure = True, False
+        if lanes and not self.execute(state, warp, each, lanes, sure):
             return False
         warp.pc += 1
         return True
+
+    def pass_region(self, warp: Warp, region: Region) -> None:
+        """Some number of rounds of a loop that only computes. Where all that it reads is one for the launch, so is what
+        it leaves: a symbol for each register."""
+        for each in self.program.code[warp.pc : region.end]:
+            self._touch(warp, each)
+        read = tuple(rounds(self.value(warp, name)) for name in region.inputs)
+        left: Value = TOP
+        if region.loads & self.program.pointers <= self.program.only_read and LOADED not in region.loads:
+            one = all(launch_wide(value) or isinstance(value, Predicate) for value in read)
+            again = any(key[0] == "region" and key[1][0] == region.text for value in read for key in symbols_in(value))
+            left = None if one and not again else unknown(*read)
+        for name, place in region.outputs.items():
+            self.put(warp, name, symbol("region", (region.text, place), read) if left is None else left, warp.mask)
+        warp.pc = region.end
 
     def _perhaps(self, warp: Warp, each: Instruction) -> None:
         self._touch(warp, each)
@@ -175,7 +215,8 @@ class Machine(Registers):
     @staticmethod
     def _is_asked(warp: Warp, each: Instruction) -> bool:
         """Whether a guard is one truth of the launch."""
-        return isinstance(warp.registers.get(each.guard), Predicate)
+        value = warp.registers.get(each.guard)
+        return isinstance(value, Predicate) and not variables_in(value)
 
     def _open(self, each: Instruction) -> int:
         """Where the ways of a forward branch join again, if what lies between computes and accesses only; else 0."""
@@ -210,7 +251,7 @@ class Machine(Registers):
             if not self.plain[now]:
                 self.guessed = True
                 if lanes:
-                    self.execute(state, warp, each, lanes)
+                    self.execute(state, warp, each, lanes, sure=False)
                 continue
             try:
                 if known and lanes:
@@ -237,7 +278,10 @@ class Machine(Registers):
         if each.guard and self.open[each.pc]:
             taken, known = self.possible(state, warp, each)
             arms = any(i.base == "bra" for i in self.program.code[each.pc + 1 : self.open[each.pc]])
-            if not known and self._is_asked(warp, each) and not self.computes[each.pc]:
+            asked = self._is_asked(warp, each) or (
+                self.decides[each.pc] and isinstance(warp.registers.get(each.guard), Predicate)
+            )
+            if not known and asked and not self.computes[each.pc]:
                 taken, known = self.lanes(state, warp, each), True
             if not known or (arms and taken not in (0, warp.mask)):
                 self.perhaps(state, warp, each.pc, self.open[each.pc])
@@ -276,7 +320,8 @@ class Machine(Registers):
                     raise Fault(each.line, "accesses registers of a product that need not be complete")
             warp.dirty |= touched
 
-    def execute(self, state: State, warp: Warp, each: Instruction, lanes: int) -> bool:
+    def execute(self, state: State, warp: Warp, each: Instruction, lanes: int, sure: bool = True) -> bool:
+        """`sure`: whether it is known that these lanes execute it, and not only that they may."""
         op = each.op
         if each.base != "wgmma":
             self._touch(warp, each)
@@ -308,7 +353,7 @@ class Machine(Registers):
         elif op.startswith(_IDLE):
             pass
         else:
-            self.generic(state, warp, each, lanes)
+            self.generic(state, warp, each, lanes, sure)
         return True
 
     # -- synchronisation
@@ -406,7 +451,7 @@ class Machine(Registers):
 
     # -- accesses
 
-    def generic(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
+    def generic(self, state: State, warp: Warp, each: Instruction, lanes: int, sure: bool = True) -> None:
         load, sharers = each.base in ("ld", "ldmatrix"), 32
         if match := (_STMATRIX.fullmatch(each.op) or _LDMATRIX.fullmatch(each.op)):
             size, sharers = 16, 8 * int(match[1])
@@ -417,14 +462,34 @@ class Machine(Registers):
             size = int(match[1] or 1) * int(match[2]) // 8
         else:
             raise Refused(each.line, f"not known: {each.op}")
-        value = self.address(warp, each.args[1 if load else 0], lanes & ((1 << sharers) - 1), each.line)
+        addresses = self.address(warp, each.args[1 if load else 0], lanes & ((1 << sharers) - 1), each.line)
         # Rows that one lane names are given to all: each lane reads them all.
         to_all = each.base == "ldmatrix"
-        foot = self.memory.by_lane(value, size, lanes & ((1 << sharers) - 1), each.line, to_all)
+        foot = self.memory.by_lane(addresses, size, lanes & ((1 << sharers) - 1), each.line, to_all)
         event = self.memory.access(state, warp, each.line, foot, write=not load)
         warp.did(event, foot.lanes)
+        if (
+            not load
+            and size in (4, 8)
+            and not lanes & (lanes - 1)
+            and sure
+            and each.base == "st"
+            and "{" not in each.args[1]
+        ):
+            state.contents[foot.units] = self.stored(state, warp, each, lanes.bit_length() - 1)
         for name in each.writes:
-            self.put(warp, name, TOP, lanes)
+            value: Value = TOP
+            if len(each.writes) == 1 and size in (4, 8) and {mine for _, mine in foot.shares} == {foot.units}:
+                value = state.contents.get(foot.units, UNIFORM)
+            self.put(warp, name, value, lanes)
+
+    def stored(self, state: State, warp: Warp, each: Instruction, lane: int) -> Value:
+        """What a lane stores: a number that is one for the launch, or else the last that is stored here."""
+        value = rounds(lanes_of(self.value(warp, each.args[1]))[lane])
+        if launch_wide(value):
+            return value
+        state.forget(Stored(each.pc))
+        return symbol("stored", Stored(each.pc))
 
     def box(self, warp: Warp, arg: str, line: int) -> int:
         match = re.match(r"\[(%\w+)\s*,", arg)
@@ -446,17 +511,15 @@ class Machine(Registers):
             self.cp_async(state, warp, each, lanes)
         elif op == "cp.async.commit_group" and not args:
             self._whole(warp, lanes, each)
-            warp.cp_groups, warp.cp_open = (*warp.cp_groups, warp.cp_open), ()
+            warp.cp_groups, warp.cp_open = committed(warp.cp_groups, warp.cp_open), ()
         elif op in ("cp.async.wait_group", "cp.async.wait_all") and len(args) == (op[-1] == "p"):
             self._whole(warp, lanes, each)
             if not args:
-                warp.cp_groups, warp.cp_open = (*warp.cp_groups, warp.cp_open), ()
+                warp.cp_groups, warp.cp_open = committed(warp.cp_groups, warp.cp_open), ()
             cut = max(len(warp.cp_groups) - (self.number(warp, args[0], line) if args else 0), 0)
             for event, whose in (each for group in warp.cp_groups[:cut] for each in group):
                 warp.did(event, whose)
-            warp.cp_groups = warp.cp_groups[cut:]
-            while warp.cp_groups and not warp.cp_groups[0]:
-                warp.cp_groups = warp.cp_groups[1:]
+            warp.cp_groups = without_empty(warp.cp_groups[cut:])
         elif _STORES.fullmatch(op) and len(args) == 2:
             self._one(lanes, each)
             at, size = self.one_address(warp, args[1], lanes, line), self.box(warp, args[0], line)
@@ -467,7 +530,7 @@ class Machine(Registers):
         elif op == "cp.async.bulk.commit_group" and not args:
             for lane in [lane for lane in warp.bulk if lanes >> lane & 1]:
                 now, groups = warp.bulk[lane]
-                warp.bulk[lane] = 0, (*groups, now) if groups or now else ()
+                warp.bulk[lane] = 0, committed(groups, now)
         elif op in ("cp.async.bulk.wait_group", "cp.async.bulk.wait_group.read") and len(args) == 1:
             left = self.number(warp, args[0], line)
             for lane in [lane for lane in warp.bulk if lanes >> lane & 1]:
@@ -511,7 +574,7 @@ class Machine(Registers):
         if each.op == "wgmma.fence.sync.aligned":
             warp.dirty = 0
         elif each.op == "wgmma.commit_group.sync.aligned":
-            warp.groups, warp.open = (*warp.groups, warp.open), ()
+            warp.groups, warp.open = committed(warp.groups, warp.open), ()
         elif each.op == "wgmma.wait_group.sync.aligned":
             cut = max(len(warp.groups) - self.number(warp, each.args[0], each.line), 0)
             pending = {event for _, event, _, _ in state.products.get(warp.number // 4, ())}
@@ -520,9 +583,7 @@ class Machine(Registers):
             for group in warp.groups[:cut]:
                 for product in group:
                     warp.known |= product.ids | product.waits
-            warp.groups = warp.groups[cut:]
-            while warp.groups and not warp.groups[0]:
-                warp.groups = warp.groups[1:]
+            warp.groups = without_empty(warp.groups[cut:])
         elif match := _PRODUCT.fullmatch(each.op):
             self.product(state, warp, each, match)
         else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minitile.proof.events import Access, MBarrier, NamedBarrier, Product
-from minitile.proof.values import Value
+from minitile.proof.values import TOP, UNIFORM, Stored, Value, uniform, variables_in
 
 ALL = 0xFFFFFFFF
 
@@ -88,6 +88,18 @@ class Warp:
         self.extra, self.own = {}, ()
 
 
+def committed(groups: tuple[Any, ...], now: Any) -> tuple[Any, ...]:
+    """Groups of asynchronous operations, oldest first, with one more. Groups complete in order, so an empty one is
+    complete if it is the oldest: it is not counted."""
+    return (*groups, now) if groups or now else ()
+
+
+def without_empty(groups: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Without the oldest groups, as long as they are empty."""
+    first = next((n for n, each in enumerate(groups) if each), len(groups))
+    return groups[first:]
+
+
 def _bits(mask: int) -> Iterable[int]:
     while mask:
         low = mask & -mask
@@ -102,7 +114,8 @@ bits = _bits
 class State:
     """`oracle`: for (base of a counter, bound - base) up to which value the difference is above it, and from which it
     is not (None: not known). `facts`: predicates of the launch. `products`: for each warpgroup, what some of its warps
-    have yet to execute: (product, id, warps that have, waits that they had passed)."""
+    have yet to execute: (product, id, warps that have, waits that they had passed). `contents`: what lies in units of
+    shared memory, where that is one number for all."""
 
     warps: list[Warp]
     mbarriers: dict[int, MBarrier] = field(default_factory=dict)
@@ -111,6 +124,7 @@ class State:
     oracle: dict[tuple[Any, Any], tuple[int, int | None]] = field(default_factory=dict)
     facts: dict[Any, int] = field(default_factory=dict)
     products: dict[int, tuple[tuple[Any, int, int, int], ...]] = field(default_factory=dict)
+    contents: dict[int, Value] = field(default_factory=dict)
     ids: int = 0
     written: int = 0
     ended: int = 0
@@ -118,6 +132,17 @@ class State:
     def new(self) -> int:
         self.ids += 1
         return 1 << (self.ids - 1)
+
+    def forget(self, stored: Stored) -> None:
+        """Makes unknown what is computed of a number that is not the last that was stored."""
+        for warp in self.warps:
+            for name, value in warp.registers.items():
+                if stored in variables_in(value):
+                    warp.registers[name] = UNIFORM if uniform(value) else TOP
+        for known in (self.oracle, self.facts):
+            for key in [key for key in known if stored in variables_in(key)]:
+                del known[key]
+        self.contents = {units: value for units, value in self.contents.items() if stored not in variables_in(value)}
 
     def copy(self) -> State:
         return State(
@@ -128,6 +153,7 @@ class State:
             oracle=dict(self.oracle),
             facts=dict(self.facts),
             products=dict(self.products),
+            contents=dict(self.contents),
             ids=self.ids,
             written=self.written,
             ended=self.ended,

@@ -95,11 +95,25 @@ class Loop:
 
 
 @dataclass(frozen=True)
+class Region:
+    """A loop that only computes, from global memory among others: what lies before `end`. `inputs`: registers that it
+    may read before it writes them; `outputs`: those that it writes, with their place in `text`; `loads`: what the
+    addresses that it loads from are computed of."""
+
+    end: int
+    inputs: tuple[str, ...]
+    outputs: Mapping[str, int]
+    loads: frozenset[str]
+    text: str
+
+
+@dataclass(frozen=True)
 class Program:
     """A parsed entry. `arrays`: shared arrays as name to (offset, bytes); `live[pc]`: registers live before pc;
     `ahead[pc]`: instructions that may be reached from pc; `next_kept[pc]`: the next one that counts; `spins`: backward
-    branches of loops that only compute and wait for global memory; `only_read`: pointers by which nothing is stored to
-    global memory."""
+    branches of loops that only compute and wait for global memory; `whiles`: of others, by what shared memory tells;
+    `regions`: loops that only compute, of loaded data, by where they begin; `pointers`: parameters of 64 bits;
+    `only_read`: those of them by which nothing is stored to global memory."""
 
     name: str
     code: tuple[Instruction, ...]
@@ -111,6 +125,9 @@ class Program:
     ahead: tuple[int, ...]
     next_kept: tuple[int, ...]
     spins: frozenset[int]
+    whiles: frozenset[int]
+    regions: Mapping[int, Region]
+    pointers: frozenset[str]
     only_read: frozenset[str]
 
 
@@ -238,8 +255,10 @@ def parse(text: str, launch: Launch) -> Program:
     successors = [_successors(each) for each in code]
     live = _live(code, successors)
     ahead = _ahead(code, successors)
-    loops, spins = _loops(code)
-    needed = _needed(code, loops)
+    regions = _regions(code, live)
+    loops, spins, whiles = _loops(code, regions)
+    needed = _needed(code, loops, {head: (each.end, code[head : each.end]) for head, each in regions.items()})
+    pointers = frozenset(re.findall(r"\.param\s+\.[bu]64\b[^,)]*?(\w+)\s*(?=[,)\n])", header))
     return Program(
         name=name,
         code=tuple(code),
@@ -251,7 +270,10 @@ def parse(text: str, launch: Launch) -> Program:
         ahead=tuple(ahead),
         next_kept=_next_kept(code, needed),
         spins=spins,
-        only_read=_only_read(header, code),
+        whiles=whiles,
+        regions=regions,
+        pointers=pointers,
+        only_read=pointers - _stored_by(code),
     )
 
 
@@ -304,7 +326,8 @@ def is_wait(code: tuple[Instruction, ...] | list[Instruction], pc: int) -> bool:
 
 
 _MEET = ("elect", "shfl", "vote", "redux", "match", "mma", "activemask", "ld.shared")
-_OF_GLOBAL = ("prefetch", "nanosleep", "st.global.", "red.global", "red.relaxed.gpu.global")
+STORES = ("st.global.", "st.relaxed.gpu.global.", "st.release.gpu.global.")
+_OF_GLOBAL = (*STORES, "prefetch", "nanosleep", "red.global", "red.relaxed.gpu.global")
 ATOMIC = ("atom.global", "atom.relaxed.gpu.global", "atom.acq_rel.gpu.global", "ld.acquire.gpu.global")
 
 
@@ -321,48 +344,141 @@ def _is_quiet(code: list[Instruction], back: Instruction) -> bool:
     )
 
 
-def _only_read(header: str, code: list[Instruction]) -> frozenset[str]:
-    """Parameters of 64 bits from which no address of a store, an atomic or a bulk copy is computed; a map X_map…
-    stands for X too."""
+def _stored_by(code: list[Instruction]) -> frozenset[str]:
+    """Names from which the address of a store, an atomic or a bulk copy is computed; a map X_map… stands for X too."""
     found = {
         name
         for each in code
-        if each.op.startswith(("st.global", "red.", "atom.")) or ".global.shared" in each.op
+        if each.op.startswith((*STORES, "red.", "atom.")) or ".global.shared" in each.op
         for arg in each.args
         if arg.startswith("[")
         for name in re.findall(r"[%\w.]+", re.sub(r"\{[^}]*\}", "", arg))
     }
-    grown = True
+    names = _derived_from(code, found)
+    return frozenset(names | {name.partition("_map")[0] for name in names if "_map" in name})
+
+
+LOADED = "a loaded address"
+
+
+def _derived_from(code: list[Instruction], names: set[str]) -> frozenset[str]:
+    """Names from which addresses are computed. What is loaded may be an index; LOADED: or an address itself."""
+    found, grown = set(names), True
     while grown:
         size = len(found)
         for each in code:
-            if each.base in ARITHMETIC and not found.isdisjoint(each.writes):
+            if each.base not in ARITHMETIC or found.isdisjoint(each.writes):
+                continue
+            if each.op.startswith("ld.") and not each.op.startswith("ld.param."):
+                found |= {LOADED} if not re.search(r"\.[busf](?:8|16|32)$", each.op) else set()
+            if not re.fullmatch(r"ld\.\w*global.*\.[busf](?:8|16|32)", each.op):
                 found |= {name for arg in each.args for name in re.findall(r"[%\w.]+", arg)}
         grown = len(found) > size
-    pointers = re.findall(r"\.param\s+\.[bu]64\b[^,)]*?(\w+)\s*(?=[,)\n])", header)
-    written = found | {name.partition("_map")[0] for name in found if "_map" in name}
-    return frozenset(pointers) - written
+    return frozenset(found)
 
 
-def _loops(code: list[Instruction]) -> tuple[tuple[Loop, ...], frozenset[int]]:
-    """Counted loops, and the backward branches of others that are quiet; a backward branch that belongs to a wait is
-    none, any other is refused."""
-    out, spins = [], set()
+_PLAIN_LOAD = re.compile(r"ld\.(?:param|const|global(?:\.nc)?(?:\.L[12]::\w+)*(?:\.v[24])?)\.[busf]\d+")
+
+
+def _regions(code: list[Instruction], live: list[set[str]]) -> dict[int, Region]:
+    """Outermost loops that only compute, if nothing that synchronises depends on them or else on what they load."""
+    found: dict[int, tuple[int, list[Instruction]]] = {}
+    branches = [each for each in code if each.base == "bra"]
+    for back in sorted((b for b in branches if b.target <= b.pc), key=lambda b: b.target - b.pc):
+        head, end = back.target, back.pc + 1
+        inside = code[head:end]
+        alone = all(
+            head <= b.target <= end if head <= b.pc < end else not head < b.target < end for b in branches
+        ) and not any(start <= head < other for start, (other, _) in found.items())
+        quiet = all(
+            i.base == "bra" or (is_plain(i) and (i.base != "ld" or _PLAIN_LOAD.fullmatch(i.op))) for i in inside
+        )
+        if alone and quiet:
+            found[head] = end, inside
+    while True:
+        needed = _needed(code, (), found)
+        kept = {head: each for head, each in found.items() if _is_passed(*each, live, needed)}
+        if len(kept) == len(found):
+            return {head: _region(head, *each, code, live, needed) for head, each in found.items()}
+        found = kept
+
+
+def _is_passed(end: int, inside: list[Instruction], live: list[set[str]], needed: frozenset[str]) -> bool:
+    outputs = {name for i in inside for name in i.writes} & live[end] & needed
+    return not outputs or any(i.op.startswith("ld.global") and not needed.isdisjoint(i.writes) for i in inside)
+
+
+def _region(
+    head: int,
+    end: int,
+    inside: list[Instruction],
+    code: list[Instruction],
+    live: list[set[str]],
+    needed: frozenset[str],
+) -> Region:
+    """Its text is that of the instructions that matter, with names in the order in which they come: so that two that
+    compute the same of the same are known to."""
+    numbers: dict[str, int] = {}
+
+    def numbered(text: str) -> str:
+        return REGISTER.sub(lambda match: f"%{numbers.setdefault(match[0], len(numbers))}", text)
+
+    kept = [i for i in inside if i.base == "bra" or not needed.isdisjoint(i.writes)]
+    places = {i.pc: n for n, i in enumerate(kept)}
+    places[end] = len(kept)
+    lines = []
+    for i in kept:
+        args = f"to {places[min(pc for pc in places if pc >= i.target)]}" if i.base == "bra" else ", ".join(i.args)
+        lines.append(numbered(f"{i.negated} {i.guard} {i.op} {args}"))
+    read = live[head] & {name for i in kept for name in i.reads}
+    addresses = {n for i in kept if i.base == "ld" for arg in i.args[1:] for n in re.findall(r"[%\w.]+", arg)}
+    return Region(
+        end,
+        tuple(sorted(read, key=lambda name: numbers[name])),
+        {name: numbers.get(name, -1) for i in inside for name in i.writes},
+        _derived_from(code, addresses),
+        "; ".join(lines),
+    )
+
+
+def _loops(
+    code: list[Instruction], regions: Mapping[int, Region]
+) -> tuple[tuple[Loop, ...], frozenset[int], frozenset[int]]:
+    """Counted loops, and the backward branches of others, those that are quiet first; a backward branch that belongs to
+    a wait is none. Others may hold no counted loop, else they are refused."""
+    out, spins, whiles = [], set(), {}
     for each in code:
         if each.base != "bra" or each.target > each.pc:
+            continue
+        if any(head <= each.pc < region.end for head, region in regions.items()):
+            spins.add(each.pc)
             continue
         if is_wait(code, each.target) and each.pc == each.target + 1:
             continue
         try:
             out.append(_counted(code, each))
-        except Refused:
-            if not _is_quiet(code, each):
+        except Refused as refused:
+            if _is_quiet(code, each):
+                spins.add(each.pc)
+            elif not _is_told(code, each):
                 raise
-            spins.add(each.pc)
+            else:
+                whiles[each.pc] = each.target, refused
+    for pc, (target, why) in whiles.items():
+        if any(target <= loop.back and loop.head <= pc for loop in out):
+            raise why
     counters = [each.counter for each in out]
     if len(set(counters)) != len(counters):
         raise Refused(0, "one counter of two loops")
-    return tuple(out), frozenset(spins)
+    return tuple(out), frozenset(spins), frozenset(whiles)
+
+
+def _is_told(code: list[Instruction], back: Instruction) -> bool:
+    """Whether the test of a loop hangs on what the loop loads from shared memory."""
+    inside, names = code[back.target : back.pc], {back.guard}
+    for _ in inside:
+        names |= {name for i in inside if not names.isdisjoint(i.writes) for name in i.reads}
+    return any(i.op.startswith("ld.shared") and not names.isdisjoint(i.writes) for i in inside)
 
 
 def _counted(code: list[Instruction], each: Instruction) -> Loop:
@@ -394,14 +510,18 @@ def data_operands(each: Instruction) -> tuple[int, ...]:
     return ()
 
 
-_UNSEEN = ("st.global", "prefetch", "red.", "atom.")  # global memory is not looked at
+_UNSEEN = (*STORES, "prefetch", "red.", "atom.")  # global memory is not looked at
 
 
-def _needed(code: list[Instruction], loops: tuple[Loop, ...]) -> frozenset[str]:
-    """Registers on whose values events, branches and guards depend."""
+def _needed(
+    code: list[Instruction], loops: tuple[Loop, ...], regions: Mapping[int, tuple[int, list[Instruction]]]
+) -> frozenset[str]:
+    """Registers on whose values events, branches and guards depend; the branches of a region only if what it leaves
+    is needed."""
     needed = {each.counter for each in loops} | {each.bound for each in loops}
+    within = {i.pc for _, inside in regions.values() for i in inside}
     for each in code:
-        if each.base in EVENTS or each.op.startswith("ld.shared"):
+        if (each.base in EVENTS or each.op.startswith("ld.shared")) and each.pc not in within:
             skipped = data_operands(each)
             for n, arg in enumerate(each.args):
                 if n not in skipped and not each.op.startswith(_UNSEEN):
@@ -415,6 +535,9 @@ def _needed(code: list[Instruction], loops: tuple[Loop, ...]) -> frozenset[str]:
         for each in code:
             if each.base in ARITHMETIC and not needed.isdisjoint(each.writes):
                 needed |= set(each.reads)
+        for _, inside in regions.values():
+            if not needed.isdisjoint(name for i in inside for name in i.writes):
+                needed |= {i.guard for i in inside if i.base == "bra" and i.guard}
         grown = len(needed) > size
     return frozenset(needed)
 

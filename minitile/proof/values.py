@@ -15,12 +15,15 @@ unknown.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import sha256
 from typing import Any, Final, TypeAlias
 
 SMALL: Final = 8  # counters may be compared with constants below this, at most
 DEEP: Final = 8  # symbols are not nested deeper than this
+CUTS: Final = 4  # and not more often named in short
 NEAR: Final = 4  # and with a bound plus at most this
 
 
@@ -39,8 +42,22 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
+    """base[0] + value; `since`: only value, where base[0] has been subtracted."""
+
     base: tuple[tuple[tuple[Hashable, int], ...], tuple[Any, ...], int]
     value: int
+    since: bool = False
+
+    @property
+    def terms(self) -> tuple[tuple[Hashable, int], ...]:
+        return () if self.since else self.base[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the instruction at `pc` has stored to shared memory the last time, where that is not known."""
+
+    pc: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +68,7 @@ class Predicate:
     expression: tuple[Any, ...]
 
 
+_MADE = (Affine, Counter, Predicate, Stored, tuple)
 TOP: Final = Unknown("top")
 UNIFORM: Final = Unknown("uniform")
 Value: TypeAlias = Any  # one of the above
@@ -68,6 +86,59 @@ def uniform(a: Value) -> bool:
 def launch_wide(a: Value) -> bool:
     """The same for all threads, for the whole launch."""
     return isinstance(a, (int, Affine))
+
+
+def symbols_in(value: Any) -> Iterator[tuple[Any, ...]]:
+    """Every symbol that a value names, those within symbols too (and other tuples that begin with a word)."""
+    if isinstance(value, Affine):
+        value = value.terms
+    elif isinstance(value, Counter):
+        value = value.base
+    elif isinstance(value, Predicate):
+        value = value.expression
+    if isinstance(value, tuple):
+        if value and isinstance(value[0], str):
+            yield value
+        for each in value:
+            if not isinstance(each, (int, str)):
+                yield from symbols_in(each)
+
+
+@lru_cache(maxsize=1 << 16)
+def variables_in(value: Any) -> frozenset[Counter | Stored]:
+    """What a value is made of that is not one for the whole launch."""
+    if isinstance(value, Stored):
+        return frozenset((value,))
+    if isinstance(value, Counter):
+        return variables_in(value.base) | {value}
+    parts = value.terms if isinstance(value, Affine) else value.expression if isinstance(value, Predicate) else value
+    if not isinstance(parts, tuple):
+        return frozenset()
+    return frozenset().union(*(variables_in(each) for each in parts if not isinstance(each, (int, str))))
+
+
+def counters_in(value: Any) -> tuple[Counter, ...]:
+    """Every counter that a value is made of."""
+    return tuple(each for each in variables_in(value) if isinstance(each, Counter))
+
+
+def rounds(a: Value) -> Value:
+    """A counter as a number that expressions are made of: one for all who count the same."""
+    return symbol("counter", a) if isinstance(a, Counter) else a
+
+
+def moved(value: Any, counter: Callable[[Counter], Counter]) -> Any:
+    """A value with other counters."""
+    if not counters_in(value):
+        return value
+    if isinstance(value, Counter):
+        return counter(replace(value, base=moved(value.base, counter)))
+    if isinstance(value, Affine):
+        terms = ((moved(key, counter), c) for key, c in value.terms)
+        return Affine(tuple(sorted(terms, key=repr)), value.const)
+    if isinstance(value, Predicate):
+        return Predicate(moved(value.expression, counter))
+    return tuple(moved(each, counter) if isinstance(each, _MADE) else each for each in value)
 
 
 def signed(bits: int, width: int) -> int:
@@ -150,12 +221,15 @@ def binary(name: str, kind: str, a: Value, b: Value, modulus: int = 1) -> Value:
         return _EXACT[name](a, b) % (1 << width)
     if isinstance(b, Counter) and name == "add":
         a, b = b, a
-    if isinstance(a, Counter) and isinstance(b, int) and name in ("rem", "and") and not a.base[0] and a.value >= 0:
+    if isinstance(a, Counter) and isinstance(b, int) and name in ("rem", "and") and not a.terms and a.value >= 0:
         divisor = b if name == "rem" else b + 1
         if divisor > 0 and modulus % divisor == 0 and (name == "rem" or not b & (b + 1)):
             return a.value % divisor
     if isinstance(a, Counter) and isinstance(b, int) and name in ("add", "sub") and width == 32:
-        return Counter(a.base, _EXACT[name](a.value, signed(b, width)))
+        return replace(a, value=_EXACT[name](a.value, signed(b, width)))
+    if isinstance(a, Counter) and isinstance(b, Affine) and name == "sub" and width == 32 and b.terms == a.terms:
+        return Counter(a.base, a.value - b.const, True)
+    a, b = rounds(a), rounds(b)
     if not (launch_wide(a) and launch_wide(b)):
         return unknown(a, b)
     if name in ("add", "sub"):
@@ -167,19 +241,48 @@ def binary(name: str, kind: str, a: Value, b: Value, modulus: int = 1) -> Value:
     if name == "mul" and isinstance(b, int):
         return _normal(plus(Affine((), 0), affine(a, width), signed(b, width)), width)
     exact = _by_constant(name, a, b, width, is_signed) if isinstance(a, Affine) and isinstance(b, int) else None
-    if exact is None and max(_depth(a), _depth(b)) >= DEEP:
+    return made(name, kind, a, b) if exact is None else exact
+
+
+@lru_cache(maxsize=1 << 16)
+def _depth(a: Value) -> tuple[int, int]:
+    """How deep symbols are nested, and how often such a depth has been cut off."""
+    if isinstance(a, Affine):
+        a = a.terms
+    elif isinstance(a, Predicate):
+        a = a.expression
+    if not isinstance(a, tuple):
+        return 0, 0
+    inner = [_depth(each) for each in a if isinstance(each, _MADE)]
+    depth, cut = max((d for d, _ in inner), default=0), max((c for _, c in inner), default=0)
+    named = bool(a) and isinstance(a[0], str)
+    return depth + named, max(cut, a[1][1]) if named and a[0] == "of" else cut
+
+
+def made(*key: Any) -> Value:
+    """What an operation makes of values that are one for the launch, or for all who count the same: a symbol that
+    names it and them. Of one that is nested deeply the text is taken in short, as a function of the counters in it."""
+    depth, cut = _depth(key)
+    if depth <= DEEP:
+        return symbol(*key)
+    if cut >= CUTS:
         return UNIFORM
-    return symbol(name, kind, a, b) if exact is None else exact
+    found: dict[Counter | Stored, Any] = {}
+    text = repr(_with_places(key, found))
+    return symbol("of", (sha256(text.encode()).hexdigest(), cut + 1), tuple(found))
 
 
-def _depth(a: Value, limit: int = DEEP) -> int:
-    """How deep symbols are nested, up to a limit."""
-    if not isinstance(a, Affine) or not limit:
-        return 0
-    inner = [
-        max(_depth(v, limit - 1) for v in key[2:]) for key, _ in a.terms if isinstance(key, tuple) and len(key) == 4
-    ]
-    return 1 + max(inner, default=0)
+def _with_places(value: Any, found: dict[Counter | Stored, Any]) -> Any:
+    """A value in which what is not one for the launch is numbered as it comes."""
+    if isinstance(value, (Counter, Stored)):
+        return found.setdefault(value, ("place", len(found)))
+    if not variables_in(value):
+        return value
+    if isinstance(value, Affine):
+        return ("sum", value.const, *(_with_places(each, found) for each in value.terms))
+    if isinstance(value, Predicate):
+        return ("truth", *_with_places(value.expression, found))
+    return tuple(_with_places(each, found) if isinstance(each, _MADE) else each for each in value)
 
 
 def _by_constant(name: str, a: Affine, b: int, width: int, is_signed: bool) -> Value | None:
@@ -233,7 +336,7 @@ def residue_asked(a: Value) -> tuple[Hashable, int] | None:
             divisor = y + 1 if name == "and" else 1 << min(y, 8) if name == "shr" else y
         if name in ("div", "rem", "and", "shr") and 2 <= divisor <= 8 and isinstance(x, Affine):
             for root, c in x.terms:
-                if c % divisor:
+                if c % divisor and not variables_in(root):
                     return root, divisor
     return None
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from minitile.proof import Launch
-from minitile.proof.text import Instruction, is_wait, parse
+from minitile.proof.text import Instruction, Loop, Program, is_wait, parse
 
 SYNCHRONISE = (
     *("mbarrier.arrive", "mbarrier.try_wait", "wgmma.wait_group", "wgmma.commit_group", "fence.proxy", "bar."),
@@ -35,10 +36,17 @@ def deep_faults(text: str, launch: Launch, rounds: tuple[int, ...]) -> Iterator[
         around = [loop for loop in program.loops if loop.head <= each.pc <= loop.back]
         if around and each.op.startswith(SYNCHRONISE):
             loop = min(around, key=lambda loop: loop.back - loop.head)
-            for n in rounds:
+            for n in (n for n in rounds if n < most_rounds(program, loop)):
                 for test, how in (("ge", "from round {} on"), ("eq", "in round {} only")):
                     what = f"line {each.line}, {each.op}, missing {how.format(n)}"
                     yield Deep(what, _without(text, program.code, each, f"setp.{test}.s32 %late, {loop.counter}, {n};"))
+
+
+def most_rounds(program: Program, loop: Loop) -> float:
+    """How many rounds a loop has at most: its bound may be a minimum with a constant."""
+    bound = next((each for each in program.code if loop.bound in each.writes), None)
+    constants = [int(arg) for arg in bound.args[1:] if arg.isdigit()] if bound and bound.base == "min" else []
+    return min(constants, default=math.inf)
 
 
 def residue_faults(text: str, launch: Launch, modulus: int, residue: int) -> Iterator[Deep]:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import copy
 import json
 import random
+from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from minitile.proof import Launch, Refused, certificate, check
+from minitile.proof.check import _cyclic
+from minitile.proof.state import Warp
 from tests.proof.test_examples import text_and_launch
 
 
@@ -108,3 +112,59 @@ def test_damaged(small):
 @pytest.mark.slow
 def test_damaged_many(small):
     attack(small, range(200))
+
+
+def without_a_warp(data: dict[str, Any]) -> None:
+    state = data["cases"][0][0]["State"]
+    state[0]["l"].pop()
+
+
+def with_warps_swapped(data: dict[str, Any]) -> None:
+    warps = data["cases"][0][0]["State"][0]["l"]
+    warps[0], warps[1] = warps[1], warps[0]
+
+
+def with_an_end(data: dict[str, Any]) -> None:
+    """A state in which all warps are done."""
+    state = copy.deepcopy(data["cases"][0][0])
+    for warp in state["State"][0]["l"]:
+        done = [field.name for field in fields(Warp)].index("done")
+        warp["Warp"][done] = True
+    data["cases"][0].append(state)
+
+
+DAMAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "format": (lambda data: data.update(format=1), "another format"),
+    "text": (lambda data: data.update(text="0"), "of another text"),
+    "launch": (lambda data: data["launch"].update(threads=64), "of another launch"),
+    "lines": (lambda data: data.update(lines=[]), "lines"),
+    "together before the text": (lambda data: data.update(together=[-1], lines=[0]), "lines"),
+    "together behind the text": (lambda data: data.update(together=[1 << 20]), "IndexError"),
+    "a case too many": (lambda data: data["cases"].append([]), "not all cases"),
+    "no case": (lambda data: data.update(cases=[]), "not all cases"),
+    "no table": (lambda data: data.update(table=[]), "IndexError"),
+    "moduli twice": (lambda data: data.update(moduli=[[None, 2], [None, 2]]), "moduli"),
+    "a modulus of 0": (lambda data: data.update(moduli=[[None, 0]]), "moduli"),
+    "a warp is missing": (without_a_warp, "warps"),
+    "warps are swapped": (with_warps_swapped, "warps"),
+    "something else than a state": (lambda data: data["cases"][0].append(0), "not a state"),
+    "a state of nothing": (lambda data: data["cases"][0].append({"State": []}), "TypeError"),
+    "an end": (with_an_end, "asks nothing"),
+    "a state is missing": (lambda data: data["cases"][0].pop(3), "not listed"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_each_rule_of_the_checker(small, damage):
+    """For each rule a certificate that only this rule refuses."""
+    text, launch, data = small
+    data = copy.deepcopy(data)
+    change, why = DAMAGES[damage]
+    change(data)
+    with pytest.raises(Refused, match=why):
+        check(data, text, launch)
+
+
+def test_a_cycle():
+    assert _cyclic({0: [1], 1: [2], 2: [1]})
+    assert not _cyclic({0: [1, 2], 1: [2], 3: [0]})

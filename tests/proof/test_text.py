@@ -30,10 +30,10 @@ HEAD = """.version 8.4
 """
 
 
-def verdict(body: str, threads: int = 64, shared: int = 4096, box: int = 1024) -> str:
+def verdict(body: str, threads: int = 64, shared: int = 4096, box: int = 1024, most_states: int = 1000) -> str:
     text = HEAD.format(threads=threads, shared=shared) + body + "\n  ret;\n}\n"
     try:
-        prove(text, Launch({"T": box}))
+        prove(text, Launch({"T": box}), most_states=most_states)
     except Refused as found:
         return str(found)
     return "proved"
@@ -408,6 +408,97 @@ def test_a_counter_less_a_number(far, how):
 
 
 @pytest.mark.parametrize(
+    "commit", ["cp.async.commit_group;", "wgmma.commit_group.sync.aligned;", "cp.async.bulk.commit_group;"]
+)
+def test_empty_groups_are_not_counted(commit):
+    assert verdict(LOOP.format(commit)) == "proved"
+
+
+def test_empty_groups_behind_others_are_counted():
+    group = f"{CP} cp.async.commit_group;"
+    read = f"bar.sync 0; {OTHER} {LOAD} bar.sync 0;"
+    loop = LOOP.format(f"{group} cp.async.commit_group; cp.async.wait_group {{}}; {read} ")
+    assert verdict(loop.format(1)) == "proved"
+    assert "races with line" in verdict(loop.format(2))
+
+
+SUM = (
+    "ld.param.u64 %d{0}, [G]; mov.b32 %r1{0}, 0; mov.b32 %g{0}, 0;\n$m{0}:\n ld.global.u32 %r3, [%d{0}];\n"
+    " add.s32 %r1{0}, %r1{0}, %r3; add.s64 %d{0}, %d{0}, 4; add.s32 %g{0}, %g{0}, 1;\n"
+    " setp.lt.s32 %p2, %g{0}, %r9; @%p2 bra.uni $m{0};\n"
+)
+TURNS = (
+    "mov.b32 %t{0}, 0;\n setp.ge.s32 %p2, %t{0}, %r1{0};\n @%p2 bra.uni $e{0};\n$l{0}:\n bar.sync 1, 64;\n"
+    " add.s32 %t{0}, %t{0}, 1;\n setp.lt.s32 %p2, %t{0}, %r1{0};\n @%p2 bra.uni $l{0};\n$e{0}:"
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("", "", ""),
+        # The two do not compute the same: of another begin, by another operation, from other data.
+        ("mov.b32 %r13, 0;", "mov.b32 %r13, 1;", "stuck"),
+        ("add.s32 %r13, %r13, %r3;", "max.s32 %r13, %r13, %r3;", "stuck"),
+        ("add.s64 %d3, %d3, 4;", "add.s64 %d3, %d3, 8;", "stuck"),
+        ("ld.param.u64 %d3, [G];", "ld.param.u64 %d3, [G]; add.s64 %d3, %d3, 4;", "stuck"),
+        (" setp.lt.s32 %p2, %g3, %r9;", " setp.le.s32 %p2, %g3, %r9;", "stuck"),
+        # What is loaded may change, or is not the same for all.
+        ("$e2:", "$e2: st.global.u32 [%d2], 0;", "differ in the warp"),
+        ("ld.global.u32 %r3, [%d3];", "ld.acquire.gpu.global.u32 %r3, [%d3];", "more than"),
+        ("mov.b32 %r13, 0;", "mov.b32 %r13, %r0;", "differ in the warp"),
+        ("mov.b32 %r13, 0;", "ld.global.u32 %r13, [%d1];", "differ in the warp"),
+        ("ld.global.u32 %r3, [%d3];", "ld.global.u64 %d4, [%d3]; ld.global.u32 %r3, [%d4];", "differ in the warp"),
+    ],
+)
+def test_loops_that_only_compute(old, new, why):
+    """Each of two roles adds up what lies in memory, and meets the other so many times."""
+    body = "setp.lt.u32 %p3, %r0, 32; @%p3 bra $a;" + SUM.format(2) + TURNS.format(2)
+    body += " bra $b;\n$a:" + SUM.format(3) + TURNS.format(3) + "\n$b:"
+    assert body.count(old) >= 1
+    found = verdict(body.replace(old, new, 1))
+    assert found == "proved" if not why else why in found
+
+
+def test_a_loop_of_which_nothing_is_used():
+    """Its trips are not asked for: they may be more in one round than in another."""
+    inner = (
+        "ld.global.u32 %r3, [%d1]; mov.b32 %r7, 0;\n$i: add.s32 %r7, %r7, 1; setp.lt.s32 %p3, %r7, %r3; @%p3 bra $i;"
+    )
+    assert verdict(LOOP.format(f"{inner} bar.sync 0;")) == "proved"
+    used = inner + "setp.eq.s32 %p4, %r7, 3; @%p4 bra.uni $s; bar.sync 0;\n$s:"
+    assert verdict(LOOP.format(used)) != "proved"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("", ""),
+        ("shr.u32 %r5, %r0, 5; add.s32 %r8, %r8, %r5;", "stuck"),  # of this round in one warp, of the next in another
+        ("ld.global.u32 %r5, [%d1]; add.s32 %r8, %r8, %r5;", "differ in the warp"),
+    ],
+)
+@pytest.mark.parametrize(
+    "how", ["rem.s32 %r8, %r9, %r8;", "rem.s32 %r8, %r9, %r8; setp.lt.s32 %p4, %r8, 7; selp.b32 %r8, %r8, 9, %p4;"]
+)
+def test_what_is_computed_of_a_round(how, change, why):
+    """A barrier in some rounds only: all warps must agree in which."""
+    skip = "setp.eq.s32 %p3, %r8, 5; @%p3 bra.uni $s; bar.sync 0;\n$s:"
+    found = verdict(LOOP.format(f"add.s32 %r8, %r6, 1; {change} {how} {skip}"))
+    assert found == "proved" if not why else why in found
+
+
+def test_what_was_computed_of_the_round_before():
+    """A warp that goes by the last round's value, where another goes by this round's."""
+    skip = "@%p3 bra.uni $s; bar.sync 0;\n$s:"
+    start = "mov.b32 %r7, 0; mov.b32 %r8, 0; setp.lt.u32 %p5, %r0, 32; "
+    step = "mov.b32 %r7, %r8; rem.s32 %r8, %r9, %r6; {} setp.eq.s32 %p3, %r5, 5;"
+    assert verdict(start + LOOP.format(step.format("mov.b32 %r5, %r7;") + skip)) == "proved"
+    apart = start + LOOP.format(step.format("selp.b32 %r5, %r7, %r8, %p5;") + skip)
+    assert verdict(apart, most_states=60) == "more than 60 states"  # one warp runs ahead until it ends
+
+
+@pytest.mark.parametrize(
     ("body", "verdict"),
     [
         ("bar.sync 0;", "proved"),
@@ -434,7 +525,8 @@ def test_values():
     assert binary("div", "s32", 7, 0) is UNIFORM
     assert binary("sub", "s32", binary("add", "s32", n, 5), n) == 5
     assert binary("add", "s32", Counter((), 4), 0xFFFFFFFF) == Counter((), 3)
-    assert binary("mul", "s32", Counter((), 4), 2) is UNIFORM
+    assert binary("mul", "s32", Counter((), 4), 2) == binary("mul", "s32", Counter((), 4), 2)
+    assert binary("mul", "s32", Counter((), 4), 2) != binary("mul", "s32", Counter((), 5), 2)
     assert isinstance(binary("shr", "s32", n, 5), Affine)
     assert compare("lt", "s32", 0xFFFFFFFF, 0) == 1
     assert compare("lt", "u32", 0xFFFFFFFF, 0) == 0

@@ -81,7 +81,7 @@ class Rules:
     instruction does a gemm on whole shared matrices; "" where one does. copies_itself(facts, op, threads): does an
     instruction copy this from global to shared memory, past the registers?"""
 
-    gemm_plan: Callable[[Gemm, int], GemmPlan]
+    gemm_plan: Callable[[Any, int], GemmPlan]
     lower: dict[type[Op], Callable[[Lowering, Any], Any]]
     refuses_async: Callable[[Gemm, int], str] = _none_in_flight
     copies_itself: Callable[[Facts, Copy, int], bool] = _through_registers

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from minitile.backends.base import Backend, Rules, Written, installed
+from minitile.backends.base import Backend, Pass, Rules, Written, installed
 from minitile.hardware import Target
 from minitile.ir.core import Kernel
 from minitile.ir.diagnostics import MinitileError
@@ -41,6 +41,13 @@ class NvidiaBackend(Backend):
         from minitile.backends.nvidia.lowering import rules_for
 
         return rules_for(target)
+
+    def passes(self, target: Target) -> Mapping[str, Sequence[tuple[str, Pass]]]:
+        if not target.has("tcgen05"):
+            return {}
+        from minitile.backends.nvidia.blackwell.tensor_memory import tensor_memory
+
+        return {"software_pipeline": [("tensor_memory", tensor_memory)]}
 
     def legalize(self, kernel: Kernel, target: Target) -> None:
         from minitile.backends.nvidia.legalize import legalize

@@ -184,6 +184,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "shared": _buffer,
     "local": _buffer,
     "fragment": _buffer,
+    "tmem": _buffer,
     "future": lambda inner, text: FutureType(parse_type(inner)),
     "mbarrier_pipeline": _pipeline,
     "slot": _slot,

@@ -294,7 +294,7 @@ def tensor_type(
 
 @dataclass(frozen=True, slots=True)
 class BufferType(Type):
-    """Memory that the kernel owns; `space` is "shared", "local" or "fragment"."""
+    """Memory that the kernel owns; `space` is "shared", "local", "fragment" or "tmem" (tensor memory)."""
 
     space: str
     shape: tuple[int, ...]

@@ -27,6 +27,7 @@ from typing import Any
 
 from minitile.analysis.affine import Facts
 from minitile.analysis.trips import enters
+from minitile.backends.nvidia.blackwell import emit as emit_blackwell
 from minitile.backends.nvidia.emit import arith as emit_arith
 from minitile.backends.nvidia.emit import atomic as emit_atomic
 from minitile.backends.nvidia.emit import cast as emit_cast
@@ -54,6 +55,7 @@ _EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     **emit_warp.EMIT,
     **emit_print.EMIT,
     **emit_hopper.EMIT,
+    **emit_blackwell.EMIT,
     **emit_inline.EMIT,
 }
 

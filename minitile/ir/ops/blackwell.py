@@ -1,17 +1,210 @@
-"""Thread operations of sm_100a: tensor memory and the products that accumulate there (PTX ISA 8.6, 9.7.16).
+"""Operations of sm_100a: tensor memory and the products that accumulate there (PTX ISA 8.8, 9.7.16; docs/blackwell.md).
 
-No target emits them yet. What they touch is declared, so that the passes which synchronise are right for them: products
-read their operands and copies their source (the scales of narrow dtypes among them) from shared memory in the async
-proxy. Tensor memory is a space of its own, ordered by `tcgen05_wait` and `tcgen05_fence`, which no proxy fence is for.
+In tile IR an accumulator in tensor memory is a buffer of the space "tmem": products write it, `tensor_load` makes a
+tile of it. In thread IR a product is all steps of K with their commit, a load all of its instructions with their wait;
+that threads meet between accesses of a buffer is the business of the same passes as for shared memory.
+
+The operations whose names begin with tcgen05 are single instructions, which no target emits yet. What they touch is
+declared, so that the passes which synchronise are right for them: products read their operands and copies their source
+(the scales of narrow dtypes among them) from shared memory in the async proxy. Tensor memory is a space of its own,
+ordered by `tcgen05_wait` and `tcgen05_fence`, which no proxy fence is for.
 """
 
 from __future__ import annotations
 
 from minitile.ir.core import Op, Value, attr, maybe, operand, operands
 from minitile.ir.effects import Access
-from minitile.ir.ops.checks import require_one_of
+from minitile.ir.ops.checks import require, require_one_of
 from minitile.ir.ops.hopper import Arrival
-from minitile.ir.types import DType, RegsType, Type
+from minitile.ir.ops.tile import Dims
+from minitile.ir.relations import Relation
+from minitile.ir.types import I32, BufferType, DType, RegsType, TileType, Type, bool_
+
+
+class TensorMemory(Op, name="tensor_memory", stage="tile", orders=True):
+    """All tensor memory of the kernel, `columns` of it: allocated here, for all threads. Its address."""
+
+    columns: int = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (I32,)
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class TensorAlloc(Op, name="tensor_alloc"):
+    """A buffer of tensor memory from `column` on."""
+
+    memory: Value = operand()
+    type_: BufferType = attr()
+    column: int = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (self.type_,)
+
+    def verify(self) -> None:
+        require(self.type_.space == "tmem", f"{self.type_} is not in tensor memory")
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
+    """d + a @ b, or where `accumulate` is false a @ b, into d; complete for all threads behind it. Operands as of gemm,
+    in shared memory. `phase`: the parity of the mbarrier's phase that the product ends. `reused`: d has been loaded
+    from before, maybe."""
+
+    a: Value = operand()
+    a_indices: tuple[Value, ...] = operands()
+    b: Value = operand()
+    b_indices: tuple[Value, ...] = operands()
+    d: Value = operand()
+    accumulate: Value = operand()
+    phase: Value = operand()
+    a_slot: Value | None = maybe()
+    b_slot: Value | None = maybe()
+    transpose_a: bool = attr(False)
+    transpose_b: bool = attr(False)
+    a_dims: Dims = attr((0, 1))
+    b_dims: Dims = attr((0, 1))
+    k: int = attr()
+    reused: bool = attr(False)
+
+    def relations(self) -> list[Relation]:
+        return []
+
+    def verify(self) -> None:
+        require(self.accumulate.dtype is bool_, "accumulate is no bool")
+
+    def accesses(self) -> tuple[Access, ...]:
+        reads = ((self.a, self.a_slot), (self.b, self.b_slot))
+        return (
+            *(Access("read", mem, slot, proxy="async", threads="one") for mem, slot in reads),
+            Access("write", self.d, threads="one"),
+        )
+
+
+class TensorLoad(Op, name="tensor_load", stage="tile", uniform=True):
+    """The tile in a buffer of tensor memory; where `written`, a bool, is false, no product has written it: zeros."""
+
+    d: Value = operand()
+    written: Value = operand()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (TileType(self.d.shape, self.d.dtype),)
+
+    def relations(self) -> list[Relation]:
+        return []
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("read", self.d),)
+
+
+class TensorFree(Op, name="tensor_free", stage="tile", orders=True):
+    """The kernel's tensor memory is given back; `buffers` are all that lie there."""
+
+    memory: Value = operand()
+    buffers: tuple[Value, ...] = operands()
+    columns: int = attr()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return tuple(Access("write", mem) for mem in self.buffers)
+
+
+class TensorMemoryAlloc(Op, name="tensor_memory_alloc", stage="thread", orders=True):
+    """By one warp: `columns` of tensor memory, whose address goes to shared memory; others may allocate then."""
+
+    address: Value = operand()
+    mem: Value = operand()
+    columns: int = attr()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("write", self.mem, threads="one"),)
+
+    def reconverges(self) -> bool:
+        return True
+
+
+class TensorMemoryAddress(Op, name="tensor_memory_address", stage="thread"):
+    """The address that an allocation has left in shared memory, the same in all threads."""
+
+    address: Value = operand()
+    mem: Value = operand()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (I32,)
+
+    def agrees(self) -> bool:
+        return True
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("read", self.mem),)
+
+
+class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
+    """By one thread: for each block of rows and step of K  d += a · b, the first step of K only where `accumulate`;
+    then their commit to `barrier`. a and b are shared-memory descriptors (i64); step k of a block reads
+    a + a_offsets[block * steps + k] and b + b_offsets[k], in units of 16 bytes, and adds to d + block * columns.
+    `reused`: accesses of d by other threads before are in order by a synchronisation."""
+
+    a: Value = operand()
+    b: Value = operand()
+    d: Value = operand()
+    accumulate: Value = operand()
+    barrier: Value = operand()
+    ring: Value = operand()
+    mem: Value = operand()
+    reads: tuple[Value, ...] = operands()
+    slots: tuple[Value, ...] = operands()
+    kind: str = attr()
+    instruction: int = attr()
+    columns: int = attr()
+    a_offsets: tuple[int, ...] = attr()
+    b_offsets: tuple[int, ...] = attr()
+    reused: bool = attr(False)
+
+    def accesses(self) -> tuple[Access, ...]:
+        slots = self.slots or (None,) * len(self.reads)
+        return (
+            *(Access("read", m, s, proxy="async", threads="one") for m, s in zip(self.reads, slots, strict=True)),
+            Access("write", self.mem, threads="one"),
+            Access("atomic", self.ring, pipeline=self.ring),
+        )
+
+
+class TensorRegisters(Op, name="tensor_registers", stage="thread"):
+    """Columns of the thread's lane: for each of `columns`, an offset from the address, `count` of them; complete, and
+    in order with what comes behind the next synchronisation."""
+
+    address: Value = operand()
+    mem: Value = operand()
+    dtype: DType = attr()
+    count: int = attr()
+    columns: tuple[int, ...] = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (RegsType(self.count * len(self.columns), self.dtype),)
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("read", self.mem),)
+
+    def reconverges(self) -> bool:
+        return True
+
+
+class TensorMemoryFree(Op, name="tensor_memory_free", stage="thread", orders=True):
+    """By one warp: gives an allocation back."""
+
+    memory: Value = operand()
+    buffers: tuple[Value, ...] = operands()
+    columns: int = attr()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return tuple(Access("write", mem, threads="one") for mem in self.buffers)
+
+    def reconverges(self) -> bool:
+        return True
 
 
 class _TensorMemoryOp(Op):

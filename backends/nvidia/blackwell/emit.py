@@ -1,0 +1,77 @@
+"""How tensor memory's operations print (PTX ISA 8.8, 9.7.16.7 to 9.7.16.12)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from minitile.backends.nvidia.emit.emitter import Emitter
+from minitile.backends.nvidia.emit.hopper import _moved, _place
+from minitile.ir.core import Op
+from minitile.ir.ops import blackwell
+from minitile.ir.origin import Origin, places
+
+
+def memory_alloc(w: Emitter, op: blackwell.TensorMemoryAlloc) -> None:
+    w.order(f"tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 {_place(w, op.address)}, {op.columns};")
+    w.emit("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;")
+
+
+def memory_address(w: Emitter, op: blackwell.TensorMemoryAddress) -> None:
+    (target,) = w.targets(op.result)
+    w.emit(f"ld.shared.b32 {target}, {_place(w, op.address)};")
+
+
+def memory_free(w: Emitter, op: blackwell.TensorMemoryFree) -> None:
+    address = w.register(w.element(op.memory), "b32")
+    w.order(f"tcgen05.dealloc.cta_group::1.sync.aligned.b32 {address}, {op.columns};")
+
+
+def alloc(w: Emitter, op: blackwell.TensorAlloc) -> None:
+    """A name for columns."""
+
+
+def products(w: Emitter, op: blackwell.TensorProducts) -> None:
+    if op.reused:
+        w.order("tcgen05.fence::after_thread_sync;", Origin("tensor_memory", "loads before", places([op.loc])))
+    opcode = f"tcgen05.mma.cta_group::1.kind::{op.kind}"
+    d, word = w.register(w.element(op.d), "b32"), w.register(str(op.instruction), "b32")
+    always, adds = w.temp("pred"), w.temp("pred")
+    w.emit(f"setp.eq.u32 {always}, 0, 0;")
+    given = w.element(op.accumulate)
+    if given.startswith("%"):
+        adds = given
+    else:
+        w.emit(f"setp.ne.u32 {adds}, {int(given, 0)}, 0;")
+    steps = len(op.b_offsets)
+    for at, offset in enumerate(op.a_offsets):
+        block, k = divmod(at, steps)
+        to = f"[{d}+{block * op.columns}]" if block else f"[{d}]"
+        x, y = _moved(w, op.a, offset), _moved(w, op.b, op.b_offsets[k])
+        w.emit(f"{opcode} {to}, {x}, {y}, {word}, {always if k else adds};")
+    w.order(f"tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 {_place(w, op.barrier)};")
+
+
+def registers(w: Emitter, op: blackwell.TensorRegisters) -> None:
+    """What has been waited for is in order; the registers are there behind the wait; what comes behind the next
+    synchronisation is in order with the loads."""
+    why = Origin("tensor_memory", "products before", places([op.loc]))
+    w.order("tcgen05.fence::after_thread_sync;", why)
+    targets = w.targets(op.result)
+    address = w.register(w.element(op.address), "b32")
+    for number, column in enumerate(op.columns):
+        part = targets[number * op.count : (number + 1) * op.count]
+        place = f"[{address}+{column}]" if column else f"[{address}]"
+        w.emit(f"tcgen05.ld.sync.aligned.32x32b.x{op.count}.b32 {{{', '.join(part)}}}, {place};")
+    w.order("tcgen05.wait::ld.sync.aligned;", why)
+    w.order("tcgen05.fence::before_thread_sync;", Origin("tensor_memory", "accesses behind", places([op.loc])))
+
+
+EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
+    blackwell.TensorMemoryAlloc: memory_alloc,
+    blackwell.TensorMemoryAddress: memory_address,
+    blackwell.TensorMemoryFree: memory_free,
+    blackwell.TensorAlloc: alloc,
+    blackwell.TensorProducts: products,
+    blackwell.TensorRegisters: registers,
+}

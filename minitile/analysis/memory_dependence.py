@@ -137,7 +137,8 @@ class MemoryAccess:
 
 def is_private(access: Access) -> bool:
     """Whether only the accessing thread can see the memory."""
-    return access.mem is not None and isinstance(access.mem.type, BufferType) and access.mem.type.space != "shared"
+    t = None if access.mem is None else access.mem.type
+    return isinstance(t, BufferType) and t.space in ("local", "fragment")
 
 
 def memory_access(op: Op, access: Access, thread: object, facts: Facts, threads: Threads | None = None) -> MemoryAccess:

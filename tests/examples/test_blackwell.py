@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attention
 import gemm
 import gemm_fp8
 import ml_dtypes
@@ -17,6 +18,7 @@ import rms_norm
 import softmax
 import transpose
 import vector_add
+from mutation_testing import surviving_mutants
 from support import error, poisoned, random
 
 import minitile as mt
@@ -24,7 +26,11 @@ import minitile.language as T
 from minitile.backends.nvidia.assemble import find_ptxas
 from minitile.ir.diagnostics import TargetError
 
-TARGETS = ("sm_100a", "sm_103a")
+TARGETS = (
+    "sm_100a",
+    pytest.param("sm_103a", marks=pytest.mark.slow),
+)  # tests/backends/nvidia/blackwell has a quick one
+BOTH = (False, True)
 pytestmark = pytest.mark.parametrize("target", TARGETS)
 
 
@@ -74,6 +80,7 @@ def test_gemm(target: str, name: str, ta: bool, tb: bool, m: int, n: int, k: int
     assert error(c, exact) <= bound
 
 
+@pytest.mark.slow
 def test_gemm_fp8(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITILE_TARGET", target)
     assert gemm_fp8.run(65, 72, 136) <= 4e-2
@@ -158,3 +165,182 @@ def products(A: T.Tensor((64, 64), T.bfloat16), C: T.Tensor((64, 64), T.float32)
 def test_wgmma_is_refused(target: str) -> None:
     with pytest.raises(TargetError, match=f"{target} has no T.wait_wgmma"):
         products.compile(target=target)
+
+
+# Products by tcgen05 -------------------------------------------------------------------------------------------------
+
+TENSOR_FORMS = [("bf16", ta, tb) for ta in BOTH for tb in BOTH] + [
+    ("f16", True, False),
+    ("int8", True, True),
+    ("e4m3", False, False),
+    ("e5m2", False, True),
+]
+
+
+def multiplied(
+    target: str,
+    m: int,
+    n: int,
+    k: int,
+    name: str = "bf16",
+    ta: bool = False,
+    tb: bool = True,
+    schedule: str = "lazy",
+    **tiles: Any,
+) -> tuple[float, str]:
+    """The relative error of a GEMM, and its PTX."""
+    dtype, accumulate, element, _ = (gemm.DTYPES | gemm.FP8)[name]
+    rng = np.random.default_rng(m + n + k)
+    a, b = random(rng, (k, m) if ta else (m, k), element), random(rng, (n, k) if tb else (k, n), element)
+    narrow = np.dtype(element).itemsize == 1
+    c = poisoned((m, n), (np.int32 if name == "int8" else np.float32) if narrow else element)
+    kernel = gemm.make_gemm(dtype, accumulate, accumulate if narrow else dtype, ta, tb)
+    ptx = launch(kernel, (a, b, c), target, schedule, **{"block_N": 64, "block_K": 32, **tiles})
+    exact = (a.T if ta else a).astype(np.float64) @ (b.T if tb else b).astype(np.float64)
+    return error(c, exact), ptx
+
+
+@pytest.mark.parametrize("size", [(128, 64, 32), (200, 72, 104), (1, 17, 264)])
+@pytest.mark.parametrize(("name", "ta", "tb"), TENSOR_FORMS)
+def test_tensor_gemm(target: str, name: str, ta: bool, tb: bool, size: tuple[int, int, int]) -> None:
+    found, ptx = multiplied(target, *size, name, ta, tb)
+    assert found <= (gemm.DTYPES | gemm.FP8)[name][3]
+    assert ("tcgen05.mma" in ptx) == (name != "int8" or target == "sm_100a")  # ptxas refuses int8 for sm_103a
+    assert ("mma.sync" in ptx) == (name == "int8" and target == "sm_103a")
+
+
+@pytest.mark.parametrize("k", [0, 33, 96])
+@pytest.mark.parametrize(
+    "tiles",
+    [
+        {"block_N": 128, "block_K": 64},
+        {"threads": 256},
+        {"block_M": 256, "threads": 256},
+        {"block_M": 256, "block_N": 32},
+        {"block_N": 192, "threads": 256},
+        {"block_K": 128, "num_stages": 2},
+        {"num_stages": 0},
+        {"persistent": 2},
+    ],
+)
+def test_tensor_tiles(target: str, tiles: dict[str, int], k: int) -> None:
+    found, ptx = multiplied(target, 129, 72, k, **tiles)
+    assert found <= 4e-3
+    assert "tcgen05.mma" in ptx
+
+
+@pytest.mark.parametrize("schedule", ["eager", "random"])
+@pytest.mark.parametrize("tiles", [{}, {"persistent": 1, "threads": 256}, {"num_stages": 0}])
+def test_tensor_schedules(target: str, tiles: dict[str, int], schedule: str) -> None:
+    found, _ = multiplied(target, 130, 72, 104, schedule=schedule, **tiles)
+    assert found <= 4e-3
+
+
+@pytest.mark.parametrize(
+    "tiles", [{}, *(pytest.param(each, marks=pytest.mark.slow) for each in ({"persistent": 1}, {"threads": 256}))]
+)
+def test_tensor_mutants(target: str, tiles: dict[str, int]) -> None:
+    """Without any one of its waits, fences, barriers, commits, or its dealloc, the GEMM is at fault; but for the fence
+    of the mbarrier's initialisation, which a proxy fence behind it does as well."""
+    rng = np.random.default_rng(5)
+    rows, n = 129 if tiles else 128, 32
+    a, b = (random(rng, (each, 72), ml_dtypes.bfloat16) for each in (rows, n))
+    c = poisoned((rows, n), ml_dtypes.bfloat16)
+    kernel = gemm.gemm_nt_bf16().compile(a, b, c, target=target, block_N=n, block_K=32, **tiles)
+    survivors, count = surviving_mutants(kernel, (a, b, c))
+    assert count >= 16
+    assert all("fence.mbarrier_init" in each for each in survivors), survivors
+
+
+@mt.kernel
+def chains(
+    A: T.Tensor((128, 64), T.bfloat16),
+    B: T.Tensor((64, 64), T.bfloat16),
+    S: T.Tensor((3, 128, 64), T.float32),
+    rounds=3,
+    columns=64,
+    between=False,
+    branch=False,
+):
+    """Two accumulators in one loop: `whole` adds up over the rounds, `each` begins anew and is read in every round."""
+    with T.Kernel(1, threads=128) as _:
+        A_shared = T.alloc_shared((128, 64), A.dtype)
+        B_shared = T.alloc_shared((64, 64), A.dtype)
+        whole = T.alloc_fragment((128, 64), T.float32)
+        each = T.alloc_fragment((128, 64), T.float32)
+        largest = T.alloc_fragment((128, 64), T.float32)
+        T.copy(A, A_shared)
+        T.copy(B, B_shared)
+        T.clear(whole)
+        T.clear(largest)
+        for r in T.serial(rounds):
+            T.gemm(A_shared, B_shared, each, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(128, 64):
+                largest[i, j] = largest[i, j] + (r + 1) * each[i, j]
+            if branch:
+                if r > 0:
+                    T.gemm(A_shared, B_shared, whole, transpose_B=True)
+            else:
+                T.gemm(A_shared, B_shared, whole, transpose_B=True)
+            if between:
+                for i, j in T.Parallel(128, 64):
+                    whole[i, j] = whole[i, j] * 2
+        T.copy(whole, S[0, 0, 0])
+        T.copy(each, S[1, 0, 0])
+        T.copy(largest, S[2, 0, 0])
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "random"])
+@pytest.mark.parametrize(
+    ("given", "times", "products", "why"),
+    [
+        ({}, 3, 8, ""),
+        ({"rounds": 1}, 1, 8, ""),
+        ({"between": True}, 14, 4, "something else is computed on its accumulator"),
+        ({"branch": True}, 2, 4, "it stands under `if`"),
+    ],
+)
+def test_accumulators(target: str, given: dict[str, Any], times: int, products: int, why: str, schedule: str) -> None:
+    """What is not a chain of products stays in registers, and a note says why."""
+    rng = np.random.default_rng(9)
+    a, b = random(rng, (128, 64), ml_dtypes.bfloat16), random(rng, (64, 64), ml_dtypes.bfloat16)
+    s = poisoned((3, 128, 64))
+    compiled = chains.compile(a, b, s, target=target, **given)
+    compiled.simulate(a, b, s, schedule=schedule, seed=1)
+    exact, rounds = a.astype(np.float64) @ b.astype(np.float64).T, given.get("rounds", 3)
+    assert error(s[0], times * exact) <= 1e-5
+    assert error(s[1], exact) <= 1e-5
+    assert error(s[2], rounds * (rounds + 1) / 2 * exact) <= 1e-5
+    assert compiled.asm["ptx"].count("tcgen05.mma") == products
+    assert [note.partition("tcgen05: ")[2] for note in compiled.notes if "tcgen05" in note] == ([why] if why else [])
+
+
+@mt.kernel
+def wide(A: T.Tensor((128, 32), T.bfloat16), B: T.Tensor((256, 32), T.bfloat16), S: T.Tensor((3, 128, 256), T.float32)):
+    """Three accumulators of 256 columns, of which tensor memory has 512."""
+    with T.Kernel(1, threads=256):
+        A_shared = T.alloc_shared((128, 32), A.dtype)
+        B_shared = T.alloc_shared((256, 32), A.dtype)
+        T.copy(A, A_shared)
+        T.copy(B, B_shared)
+        for n in T.unroll(3):
+            c = T.alloc_fragment((128, 256), T.float32)
+            T.gemm(A_shared, B_shared, c, transpose_B=True, clear_accum=True)
+            T.copy(c, S[n, 0, 0])
+
+
+def test_more_than_tensor_memory(target: str) -> None:
+    rng = np.random.default_rng(2)
+    a, b = random(rng, (128, 32), ml_dtypes.bfloat16), random(rng, (256, 32), ml_dtypes.bfloat16)
+    s = poisoned((3, 128, 256))
+    compiled = wide.compile(a, b, s, target=target)
+    compiled.simulate(a, b, s)
+    assert error(s, np.broadcast_to(a.astype(np.float64) @ b.astype(np.float64).T, s.shape)) <= 1e-5
+    assert any("256 columns of tensor memory are not left" in note for note in compiled.notes)
+
+
+@pytest.mark.parametrize("causal", BOTH)
+def test_attention(target: str, causal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scores are products of tensor memory; weights are in registers, and multiply by mma.sync."""
+    monkeypatch.setenv("MINITILE_TARGET", target)
+    assert attention.run(1, 1, 130, 64, causal, block_M=128, block_N=64) <= 8e-3

@@ -9,7 +9,7 @@
 
 An accumulator is the values that are handed on from gemm to gemm, around loops and out of them, and begin as zeros. It
 becomes a buffer; each of the values becomes a bool, whether a product has written the buffer yet. That is right because
-the values are used one after the other: each is handed on once, or only read.
+each value is handed on once at most, and what reads one gets a tile that is loaded where the value comes about.
 
 A gemm is left to mma.sync, with a note, where its shapes or operands are not for tcgen05 (`products.misfit_of`), where
 its accumulator is anything else (computed on between products, handed on in two ways, under a branch), or where tensor
@@ -62,7 +62,11 @@ class _Accumulator:
 
 def tensor_memory(kernel: Kernel, context: Any) -> None:
     """The pass."""
-    if not context.target.has("tcgen05") or kernel.attrs.get("explicit_sync"):
+    if kernel.attrs.get("explicit_sync"):
+        left = (op for op in kernel.walk() if isinstance(op, tile.Gemm))
+        context.notes += [
+            f"T.gemm{_where(op)} is mma.sync, not tcgen05: the program orders threads by itself" for op in left
+        ]
         return
     launch = control.find_launch(kernel)
     found = _Search(kernel, context.target).run(launch.body)
@@ -131,10 +135,9 @@ class _Search:
         if not all(v in each.members or _zeros(v) for v in ends):
             return "something else is computed on its accumulator"
         for value in each.members:
-            handed = self.handed[value]
-            if handed > 1 or (handed and uses[value] > 1):
-                return "its accumulator is used in two ways"
-            if uses[value] > handed and isinstance(value.owner, Block):
+            if self.handed[value] > 1:
+                return "its accumulator goes on in two ways"
+            if uses[value] > self.handed[value] and isinstance(value.owner, Block):
                 return "its accumulator is read while the loop goes on"
         return ""
 
@@ -165,7 +168,7 @@ class _Search:
 
     def join(self, one: Value, other: Value) -> None:
         """Values that are one accumulator; what is no gemm's, no loop's is none."""
-        if isinstance(one.owner, Block) or isinstance(one.owner, (tile.Gemm, control.For)):
+        if isinstance(one.owner, Block | tile.Gemm | control.For):
             self.parent.setdefault(one, one)
             a, b = self.find(one), self.find(other)
             if a is not b:
@@ -193,14 +196,14 @@ class _Rewrite:
         self.b = Builder(Block())
 
     def launch(self, launch: control.Launch, columns: int) -> None:
-        handed = set()
+        uses = Counter(v for op in launch.body.walk() for v in op.operands)
         for op in launch.body.walk():
             if isinstance(op, control.For):
-                handed |= {*op.init, *op.body.yielded}
+                uses.subtract(v for v, arg in zip(op.init, op.carried, strict=True) if arg in self.of)
+                uses.subtract(v for v, arg in zip(op.body.yielded, op.carried, strict=True) if arg in self.of)
             elif op in self.gemms:
-                handed.add(op.c)  # type: ignore[attr-defined]
-        used = {v for op in launch.body.walk() for v in op.operands}
-        self.read = {v for v in self.of if v in used and v not in handed}
+                uses[op.c] -= 1
+        self.read = {v for v in self.of if uses[v] > 0}
         for value in self.read:
             self.of[value].read.add(value)
         self._place(launch.body, ())
@@ -239,9 +242,9 @@ class _Rewrite:
             if op in self.gemms:
                 made = Block()
                 with self.b.inside(made):
-                    phase = self.gemm(op, phase)  # type: ignore[arg-type]
+                    phase = self.gemm(op, phase)
                 ops += made.ops
-            elif isinstance(op, control.For) and any(inner in self.gemms for inner in op.body.walk()):
+            elif isinstance(op, control.For) and self.concerns(op):
                 begin, end = Block(), Block()
                 with self.b.inside(begin):
                     self.loop(op, phase)
@@ -250,11 +253,17 @@ class _Rewrite:
                     for result in op.results:
                         self.load(result, result, op)
                 ops += [*begin.ops, op, *end.ops]
+            elif isinstance(op, control.Yield):
+                ops.append(op)  # of the loop, which makes a new one
             else:
                 self.replace(op)
                 ops.append(op)
         block.ops = ops
         return phase
+
+    def concerns(self, op: control.For) -> bool:
+        """Whether a loop hands accumulators on, or has products in it."""
+        return any(arg in self.of for arg in op.carried) or any(inner in self.gemms for inner in op.body.walk())
 
     def replace(self, op: Op) -> None:
         for inner in op.walk():
@@ -331,5 +340,7 @@ class _Rewrite:
         assert isinstance(end, control.Yield)
         made = Block()
         with self.b.inside(made):
-            values = [self.flag(v) if member else v for v, member in zip(end.values, members, strict=True)]
+            values = [
+                self.flag(v) if member else self.tiles.get(v, v) for v, member in zip(end.values, members, strict=True)
+            ]
         op.body.ops[-1:] = [*made.ops, control.Yield((*values, last))]

@@ -146,7 +146,8 @@ class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
     """By one thread: for each block of rows and step of K  d += a · b, the first step of K only where `accumulate`;
     then their commit to `barrier`. a and b are shared-memory descriptors (i64); step k of a block reads
     a + a_offsets[block * steps + k] and b + b_offsets[k], in units of 16 bytes, and adds to d + block * columns.
-    `reused`: accesses of d by other threads before are in order by a synchronisation."""
+    `reused`: accesses of d by other threads before are in order by a synchronisation. All threads wait for the
+    barrier's phase behind it."""
 
     a: Value = operand()
     b: Value = operand()
@@ -165,12 +166,13 @@ class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
     reused: bool = attr(False)
 
     def accesses(self) -> tuple[Access, ...]:
-        slots = self.slots or (None,) * len(self.reads)
-        return (
-            *(Access("read", m, s, proxy="async", threads="one") for m, s in zip(self.reads, slots, strict=True)),
-            Access("write", self.mem, threads="one"),
-            Access("atomic", self.ring, pipeline=self.ring),
-        )
+        slots, ring = self.slots or (None,) * len(self.reads), self.ring
+        reads = [
+            Access("read", m, s, proxy="async", pipeline=ring, threads="one")
+            for m, s in zip(self.reads, slots, strict=True)
+        ]
+        write = Access("write", self.mem, pipeline=ring, threads="one")
+        return (*reads, write, Access("atomic", ring, pipeline=ring))
 
 
 class TensorRegisters(Op, name="tensor_registers", stage="thread"):

@@ -46,7 +46,8 @@ def lower_manual_wgmma(kernel: Kernel, context: PassContext) -> None:
     for gemm, why in choice.refused.items():
         if gemm.in_flight:
             raise LanguageError(f"T.wgmma_gemm: {why}", gemm.loc, "T.gemm multiplies by other instructions")
-        context.notes.append(f"T.gemm{_where(gemm)} is mma.sync, not wgmma: {why}")
+        if context.target.has("wgmma"):
+            context.notes.append(f"T.gemm{_where(gemm)} is mma.sync, not wgmma: {why}")
     if choice.chosen:
         choice.rounding.round(choice.chosen)
         _Flights(set(choice.chosen)).block(kernel.body, {})

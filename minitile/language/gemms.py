@@ -71,19 +71,19 @@ def gemm(
     | A and B | C | targets |
     |---|---|---|
     | float16 | float32 | all |
-    | float16 | float16 | sm_80, sm_89, sm_90a |
+    | float16 | float16 | NVIDIA |
     | bfloat16 | float32 | all |
     | float32 (on NVIDIA as tf32) | float32 | all |
-    | float64 | float64 | sm_80, sm_89, sm_90a |
+    | float64 | float64 | NVIDIA |
     | int8 | int32 | all |
-    | uint8, also with int8 | int32 | sm_80, sm_89, sm_90a |
+    | uint8, also with int8 | int32 | NVIDIA |
     | int4 (unpacked to int8) | int32 | all |
-    | float8_e4m3fn, float8_e5m2, also mixed | float32 | sm_89, sm_90a, gfx950 |
+    | float8_e4m3fn, float8_e5m2, also mixed | float32 | sm_89 and later, gfx950 |
     | float8_e4m3fn, float8_e5m2, also mixed | float16 | sm_90a |
     | float8_e4m3fnuz, float8_e5m2fnuz, also mixed | float32 | gfx942 |
 
-    On sm_90a it is wgmma where the tile fits that, else `mma.sync`, and `k.notes` says why. Products of fp8 are added
-    with the hardware's precision, about 14 bits of mantissa on Hopper.
+    On sm_90a it is wgmma where the tile fits that, on sm_100a and sm_103a tcgen05, else `mma.sync`, and `k.notes` says
+    why. Products of fp8 are added with the hardware's precision, about 14 bits of mantissa on Hopper.
 
     Args:
         A: M×K, or K×M with transpose_A: shared memory, a fragment, or slices of one.

@@ -250,8 +250,17 @@ def test_too_few_versions(target, text):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("rows", [1, 70, 128])
-def test_in_other_control_flow(target, rows):
+@pytest.mark.parametrize(
+    ("rows", "order", "stage"),
+    [
+        (1, [-1, 1, 2, 0], [-1, 0, 0, 1]),
+        (70, [-1, 1, 2, 0], [-1, 0, 0, 1]),
+        (128, [-1, 1, 2, 0], [-1, 0, 0, 1]),
+        (70, [-1, 2, 1, 0], [-1, 0, 1, 2]),
+        (33, [-1, 2, 1, 0], [-1, 0, 1, 3]),
+    ],
+)
+def test_in_other_control_flow(target, rows, order, stage):
     """In a loop over tiles, with a branch as an entry, a number that is counted from turn to turn, and one that is read
     from a tensor for both stages."""
 
@@ -268,7 +277,7 @@ def test_in_other_control_flow(target, rows):
                     T.clear(total)
                     weight = 1.0
                     trips = which * 2  # 0, 2, 4
-                    for k in T.Pipelined(trips, num_stages=3, order=[-1, 1, 2, 0], stage=[-1, 0, 0, 1]):
+                    for k in T.Pipelined(trips, num_stages=3, order=order, stage=stage):
                         first = P[which * 4 + k]
                         T.copy(X[first * 8, t * tile], x)
                         T.reduce_sum(x, s, dim=0)

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from support import error, poisoned, random
+from targets import AMD, TARGETS
 from thinned import thinned
 
 import minitile as mt
@@ -133,6 +134,24 @@ def test_attention(target, form, dtype):
         assert ("wgmma.mma_async" in compiled.asm["ptx"]) == (target == "sm_90a"), compiled.notes
         results.append(result)
     assert error(results[0], results[1].astype(np.float64)) < bound / 4
+
+
+DEEPER = {"order": [-1, 3, 2, 0, -1, 1], "stage": [-1, 0, 1, 2, -1, 2], "group": GROUPS}  # softmax a stage of its own
+
+
+@pytest.mark.parametrize(
+    ("target", "schedule", "rows"),
+    thinned([*TARGETS, "sm_100a", *AMD], ["TileLang's", "three stages"], [33, 97]),
+)
+def test_every_target(target, schedule, rows):
+    """Two blocks of keys, fewer than the stages and as many, and four."""
+    if target in AMD:
+        pytest.importorskip("llvmlite")
+    arrays = inputs((1, rows, 1, 64), np.float16)
+    given = SCHEDULE if schedule == "TileLang's" else DEEPER
+    kernel = attention(1, 1, rows, 64, False, "float16", 64, threads=128, stages=3, schedule=given)
+    _, result = run(kernel, arrays, target)
+    assert error(result, reference(*arrays[:3], False)) < 1e-3
 
 
 @pytest.mark.parametrize("how", ["eager", "random"])

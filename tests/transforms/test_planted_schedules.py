@@ -153,6 +153,7 @@ def test_good_ones() -> None:
     flight(away(-2, 105))
     flight(away(-2, -105))
     flight(away(-3, 105))  # behind the last read of the version
+    flight(away(-2, 105), FLIGHT.replace("yield", 'memory_fence {scope = "gpu"} yield'))
     in_rings({})
     in_rings(LATE)
 
@@ -203,6 +204,8 @@ PLANTED = [
     ("versions", flight, {"changes": away(-2, 5), "text": FLIGHT.replace("floormod %k, 3", "floormod %k, 2")}),
     ("overwrite", flight, {"changes": away(-2, 105), "text": FLIGHT.replace("slot = %slot", "slot = 0")}),
     ("overwrite", flight, {"changes": away(-1, 5), "text": FLIGHT.replace("floormod %k, 3", "floormod %n, 3")}),
+    # an operation that may access anything; one that only orders threads holds no policy's copy
+    ("read", flight, {"changes": away(-2, 105), "text": FLIGHT.replace("yield", "grid_sync yield")}),
     # rings
     ("receive", in_rings, {"changes": {"consumer_wait ring": Place(0, 45)}}),
     ("receive", in_rings, {"changes": {"consumer_wait more": Place(1, 1)}}),

@@ -320,6 +320,12 @@ def test_gemm_reads_its_slot() -> None:
     assert gemm.a_slot is gemm.b_slot is not None
 
 
+def test_a_buffer_of_an_iteration_s_own() -> None:
+    """What else is in the loop stays where it is."""
+    own = f"%R = alloc {{type_ = shared<4x8xf32>}}\n{COPY}\n{USE}\nstore %R[0, 0], %d {{dims = (0, 1)}}"
+    assert count(check(loop(own)), "async_copy") == 3
+
+
 @pytest.mark.parametrize("target", ["sm_80", "gfx942"])
 def test_a_schedule_that_is_refused(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop in its parts, one iteration after the other, is right as well; and a note says so."""

@@ -27,12 +27,13 @@ from minitile.analysis.affine import divisor_of
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import Location
-from minitile.ir.effects import UNKNOWN, Access, Footprint
+from minitile.ir.effects import Access, Footprint
 from minitile.ir.ops import arith, control, roles, tile
 from minitile.ir.types import BufferType, ScalarType, TensorType
 
 Path = frozenset[tuple[Value, bool]]  # conditions of the enclosing ifs and which branch of each
 Box = tuple[tuple[int, int], ...]
+ORDERS = Access("atomic", None, proxy="any")  # of what touches no memory and may order others' accesses
 RING = (roles.ConsumerWait, roles.ConsumerRelease)
 
 
@@ -44,8 +45,6 @@ class Edge:
               "overwrite", "rewrite": of memory, after a write, a read, a write; "receive", "release": of a ring's slot,
               before and behind its uses
     what      the memory or ring, for messages
-    latency   cycles from the source's start until the target may start, as far as the hardware makes it wait: what is
-              asynchronous waits at its token
     """
 
     source: Op
@@ -53,7 +52,6 @@ class Edge:
     distance: int
     kind: str
     what: str = ""
-    latency: int = 0
 
 
 def inside(op: Op) -> Iterator[Op]:
@@ -75,7 +73,8 @@ def writes(op: Op, mem: Value | None) -> bool:
 class Body:
     """A loop's body. `unit`: the entry of each fixed operation; `feeders`: the copies, and branches of nothing but
     copies, that may run ahead; `ahead`: those of them whose entry has nothing else. `each`: without marks, where each
-    operation is an entry, but constants and those that are `free`."""
+    operation is an entry, but constants and those that are `free`; what only orders threads stays in its order then,
+    and holds no other."""
 
     def __init__(self, loop: control.For, each: bool = False, free: Container[Op] = ()) -> None:
         self.loop, self.each = loop, each
@@ -204,7 +203,7 @@ class Body:
         for op in self.fixed:
             if op in self.ahead:
                 continue
-            found = [t for t in touches(op) if not self.each or t.access is not UNKNOWN]
+            found = [t for t in touches(op) if not self.each or t.access is not ORDERS]
             both: dict[Op, list[tuple[AccessInside, AccessInside]]] = {}
             for mine in found:
                 mem = mine.access.mem
@@ -313,7 +312,7 @@ def touches(op: Op, path: Path = frozenset()) -> Iterator[AccessInside]:
     boxes = {(f.mem, f.kind): box_of(op, f) for f in op.footprints()}
     accesses = op.accesses()
     if not accesses and not (op.results or op.pure or op.terminator or op.region_fields):
-        accesses = (UNKNOWN,)
+        accesses = (ORDERS,)
     for access in accesses:
         yield AccessInside(access, None if access.mem is None else boxes.get((access.mem, access.kind)), path)
     for number, region in enumerate(op.regions):

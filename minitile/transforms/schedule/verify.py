@@ -112,7 +112,7 @@ def _check_entries(body: Body, schedule: Schedule) -> None:
             f"{body.name(missing[0])} has no place: the schedule has {len(schedule.places)}",
             body.loc(missing[0]),
         )
-    for op in body.ops:
+    for op in () if body.each else body.ops:
         if any(isinstance(r.type, BufferType) for r in op.results):
             message = f"{op.results[0].name or 'a buffer'} is allocated in a loop with a schedule"
             raise ScheduleError("alloc", message, op.loc, "allocate it before the loop")

@@ -45,9 +45,13 @@ class NvidiaBackend(Backend):
     def passes(self, target: Target) -> Mapping[str, Sequence[tuple[str, Pass]]]:
         if not target.has("tcgen05"):
             return {}
-        from minitile.backends.nvidia.blackwell.tensor_memory import tensor_memory
+        from minitile.backends.nvidia.blackwell.tensor_memory import await_products, one_team, tensor_memory
 
-        return {"software_pipeline": [("tensor_memory", tensor_memory)]}
+        return {
+            "deepen_stages": [("one_team", one_team)],
+            "tma_multistage": [("await_products", await_products)],
+            "software_pipeline": [("tensor_memory", tensor_memory)],
+        }
 
     def legalize(self, kernel: Kernel, target: Target) -> None:
         from minitile.backends.nvidia.legalize import legalize

@@ -22,7 +22,7 @@ from typing import Any
 
 from minitile.backends.base import GemmPlan, Rules, refuse_scales
 from minitile.backends.nvidia.blackwell.products import RULES as TENSOR_RULES
-from minitile.backends.nvidia.blackwell.products import load_plan
+from minitile.backends.nvidia.blackwell.products import load_plan, misfit_of
 from minitile.backends.nvidia.coalesced_store import store_rows
 from minitile.backends.nvidia.hopper.cluster import CLUSTER_RULES
 from minitile.backends.nvidia.hopper.explicit import EXPLICIT_RULES
@@ -110,7 +110,8 @@ def rules_for(target: Target) -> Rules:
     rules |= {kind: _first(rule, rules.get(kind, MEMORY_RULES.get(kind))) for kind, rule in STORE_RULES.items()}
     if target.has("tcgen05"):
         rules |= TENSOR_RULES
-    return Rules(gemm_plan, rules, refusal) if target.has("wgmma") else Rules(gemm_plan, rules)
+        return Rules(gemm_plan, rules, lambda op, threads: misfit_of(op, threads, target))
+    return Rules(gemm_plan, rules, refusal)
 
 
 def _first(attempt: Callable[..., bool], ordinary: Any) -> Any:

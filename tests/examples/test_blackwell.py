@@ -6,6 +6,7 @@ All of sm_90a but wgmma is there: TMA, mbarriers, clusters, roles, stmatrix, reg
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import attention
@@ -229,27 +230,42 @@ def test_tensor_tiles(target: str, tiles: dict[str, int], k: int) -> None:
     assert "tcgen05.mma" in ptx
 
 
+ONE_ROLE = {"warp_specialize": False}
+BY_CP_ASYNC = {"passes": {"warp_specialize": False, "tma_multistage": False}}
+
+
 @pytest.mark.parametrize("schedule", ["eager", "random"])
-@pytest.mark.parametrize("tiles", [{}, {"persistent": 1, "threads": 256}, {"num_stages": 0}])
-def test_tensor_schedules(target: str, tiles: dict[str, int], schedule: str) -> None:
-    found, _ = multiplied(target, 130, 72, 104, schedule=schedule, **tiles)
+@pytest.mark.parametrize("tiles", [{}, {"persistent": 1, "threads": 256}, {"num_stages": 0}, ONE_ROLE, BY_CP_ASYNC])
+def test_tensor_schedules(target: str, tiles: dict[str, Any], schedule: str) -> None:
+    found, ptx = multiplied(target, 130, 72, 104, schedule=schedule, **tiles)
     assert found <= 4e-3
+    assert ("cp.async.bulk.tensor.2d.shared" in ptx) == (tiles not in ({"num_stages": 0}, BY_CP_ASYNC))
 
 
-@pytest.mark.parametrize(
-    "tiles", [{}, *(pytest.param(each, marks=pytest.mark.slow) for each in ({"persistent": 1}, {"threads": 256}))]
-)
-def test_tensor_mutants(target: str, tiles: dict[str, int]) -> None:
+@pytest.mark.parametrize("how", [{}, ONE_ROLE, BY_CP_ASYNC])
+def test_no_warp_lags_by_a_phase(target: str, how: dict[str, Any]) -> None:
+    """A product's mbarrier takes the commit, and an arrival of each of the warps that wait: 4 for 128 threads."""
+    _, ptx = multiplied(target, 128, 64, 264, num_stages=2, **how)
+    assert re.search(r"mbarrier\.init\S+ \[[^\]]+\], 5;", ptx)
+
+
+SLOW_FORMS = ({"persistent": 1}, {"threads": 256}, ONE_ROLE, BY_CP_ASYNC)
+
+
+@pytest.mark.parametrize("tiles", [{}, *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW_FORMS)])
+def test_tensor_mutants(target: str, tiles: dict[str, Any]) -> None:
     """Without any one of its waits, fences, barriers, commits, or its dealloc, the GEMM is at fault; but for the fence
-    of the mbarrier's initialisation, which a proxy fence behind it does as well."""
+    of the mbarriers' initialisation, which a proxy fence behind it does as well, one of two barriers that stand behind
+    it, and a warp's barrier in front of what one lane waits for."""
     rng = np.random.default_rng(5)
     rows, n = 129 if tiles else 128, 32
-    a, b = (random(rng, (each, 72), ml_dtypes.bfloat16) for each in (rows, n))
+    a, b = (random(rng, (each, 136), ml_dtypes.bfloat16) for each in (rows, n))
     c = poisoned((rows, n), ml_dtypes.bfloat16)
-    kernel = gemm.gemm_nt_bf16().compile(a, b, c, target=target, block_N=n, block_K=32, **tiles)
+    kernel = gemm.gemm_nt_bf16().compile(a, b, c, target=target, block_N=n, block_K=32, num_stages=2, **tiles)
     survivors, count = surviving_mutants(kernel, (a, b, c))
     assert count >= 16
-    assert all("fence.mbarrier_init" in each for each in survivors), survivors
+    needless = [each for each in survivors if "fence.mbarrier_init" not in each and "bar.warp.sync" not in each]
+    assert len(needless) <= (tiles == ONE_ROLE), survivors
 
 
 @mt.kernel

@@ -2,7 +2,9 @@
 
 An accumulator of M × N lies in blocks of 128 rows, N columns each: row i is lane i % 128, block i / 128. A product is
 issued by the block's first thread: for each block of rows all steps of K, 32 bytes each, then a commit to the mbarrier,
-for whose phase all threads wait. Warp w loads lanes 32 · (w % 4) and on; warpgroups share blocks of rows, or columns.
+for whose phase all threads wait. The phase takes an arrival of each warp as well: else the first thread could go on to
+the product after the next one while others still wait for this, of the same parity. Warp w loads lanes 32 · (w % 4) and
+on; warpgroups share blocks of rows, or columns.
 
 The kernel's tensor memory is allocated by the first warp, whose address the others read behind a barrier, and given
 back by it at the end.
@@ -34,8 +36,9 @@ CHUNK = 16  # bytes of a row that TMA, descriptors and the swizzle move as a who
 # What fits -----------------------------------------------------------------------------------------------------------
 
 
-def misfit_of(op: tile.Gemm, threads: int, target: Any, facts: Facts) -> str:
-    """Why tcgen05 does not do a gemm; "" where it does."""
+def misfit_of(op: tile.Gemm, threads: int, target: Any, facts: Facts | None = None) -> str:
+    """Why tcgen05 does not do a gemm; "" where it does. Without `facts` operands are taken to begin where their
+    buffers do."""
     kind = kind_of(op.a.dtype.name, op.b.dtype.name, op.c.dtype.name)
     if op.scaled or kind is None or (kind is I8 and not target.has("tcgen05_int8")):
         return f"{op.a.dtype} by {op.b.dtype} into {op.c.dtype} is not among its types"
@@ -59,7 +62,9 @@ def misfit_of(op: tile.Gemm, threads: int, target: Any, facts: Facts) -> str:
     return ""
 
 
-def _unreadable(name: str, value: Value, starts: tuple[Value, ...], k_dim: int, length: int, facts: Facts) -> str:
+def _unreadable(
+    name: str, value: Value, starts: tuple[Value, ...], k_dim: int, length: int, facts: Facts | None
+) -> str:
     """Why a descriptor cannot say where an operand of `length` rows or columns lies."""
     if not isinstance(value.type, BufferType) or value.type.space != "shared":
         return f"{name} is not in shared memory"
@@ -67,7 +72,7 @@ def _unreadable(name: str, value: Value, starts: tuple[Value, ...], k_dim: int, 
         return f"{name} is part of {value.name or 'a buffer'}, which has {len(value.shape)} dimensions"
     if value.shape[1] * value.dtype.bytes % CHUNK:
         return f"the rows of {value.name or 'an operand'} are no whole {CHUNK} bytes"
-    if any(facts.affine(at) != Affine() for at in starts):
+    if facts is not None and any(facts.affine(at) != Affine() for at in starts):
         return f"{name} begins inside of {value.name or 'a buffer'}"
     layout = (
         value.op.layout
@@ -115,7 +120,7 @@ def memory(low: Lowering, op: blackwell.TensorMemory) -> Value:
     low.once["product"] = ring
     with b.when(low.first_thread()):
         start = b.emit(thread.BufferAddress(ring)).result
-        b.emit(hopper.MbarrierInit(start, ring, 1))
+        b.emit(hopper.MbarrierInit(start, ring, 1 + low.threads // 32))
         b.emit(hopper.MbarrierInitFence())
     with b.when(_first_warp(low)):
         b.emit(blackwell.TensorMemoryAlloc(b.emit(thread.BufferAddress(slot)).result, slot, op.columns))
@@ -127,7 +132,8 @@ def memory(low: Lowering, op: blackwell.TensorMemory) -> Value:
 def _words(low: Lowering, op: Op, dtype: Any, size: int, name: str) -> Value:
     alloc = tile.Alloc(BufferType("shared", (1,), dtype), layout=row_major((1,), 8 * size), bytes=size)
     alloc.loc, alloc.result.name = op.loc, name
-    return low.b.emit(alloc).result
+    with low.b.inside(low.entry):
+        return low.b.emit(alloc).result
 
 
 def _first_warp(low: Lowering) -> Value:
@@ -179,6 +185,9 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
                 reused=op.reused,
             )
         )
+    lane = low.in_entry("lane 0", lambda b: b.compare("eq", b.floormod(low.tid, 32), 0))
+    with b.because(Origin("tensor_memory", "no warp is a phase behind")):
+        b.emit(hopper.MbarrierArrive(barrier, ring, predicate=lane))
     with b.because(Origin("tensor_memory", "products are complete")):
         b.emit(hopper.MbarrierWait(barrier, ring, low.get(op.phase)))
 

@@ -27,8 +27,9 @@ from minitile.backends.nvidia.blackwell.products import misfit_of
 from minitile.backends.nvidia.blackwell.shapes import COLUMNS, allocated
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import blackwell, control, tile
+from minitile.ir.ops import blackwell, control, roles, tile
 from minitile.ir.origin import Origin, places
+from minitile.ir.rewrite import recast
 from minitile.ir.types import BOOL, I32, BufferType, bool_
 
 ROWS = 128  # of the accumulator of one instruction
@@ -68,8 +69,8 @@ def tensor_memory(kernel: Kernel, context: Any) -> None:
             f"T.gemm{_where(op)} is mma.sync, not tcgen05: the program orders threads by itself" for op in left
         ]
         return
-    launch = control.find_launch(kernel)
-    found = _Search(kernel, context.target).run(launch.body)
+    body = _body(control.find_launch(kernel))
+    found = _Search(kernel, context.target).run(body)
     chosen, used = [], 0
     for each in found:
         if not each.reason and used + each.columns > COLUMNS:
@@ -80,7 +81,43 @@ def tensor_memory(kernel: Kernel, context: Any) -> None:
         used += each.columns
         chosen.append(each)
     if chosen:
-        _Rewrite(chosen).launch(launch, allocated(used))
+        _Rewrite(chosen).whole(body, allocated(used))
+    if any(type(op) is tile.Gemm for op in body.walk()):  # threads read what TMA overwrites
+        for op in body.walk():
+            if isinstance(op, roles.ConsumerRelease):
+                op.generic = True
+
+
+def one_team(kernel: Kernel, context: Any) -> None:
+    """Teams of consumers would each want products and accumulators of their own: one team is what there is."""
+    for op in kernel.walk():
+        if isinstance(op, control.For):
+            op.teams = 1
+
+
+def await_products(kernel: Kernel, context: Any) -> None:
+    """A pass behind those that make roles, which take gemms for asynchronous ones and await each at once: they are
+    gemms again, complete behind themselves."""
+    blocks = [kernel.body]
+    while blocks:
+        block = blocks.pop()
+        blocks += [region for op in block.ops for region in op.regions]
+        waits = {op.a: op for op in block.ops if isinstance(op, roles.Await)}
+        made: list[Op] = []
+        for op in block.ops:
+            if isinstance(op, roles.AsyncGemm):
+                gemm, wait = recast(op, tile.Gemm), waits[op.results[0]]
+                gemm.results = wait.results
+                gemm.result.owner = gemm
+                made.append(gemm)
+            elif not isinstance(op, roles.Await):
+                made.append(op)
+        block.ops = made
+
+
+def _body(launch: control.Launch) -> Block:
+    """What all threads that compute do: of roles, the consumers'."""
+    return next((op.consumer for op in launch.body.ops if isinstance(op, roles.WarpSpecialized)), launch.body)
 
 
 def _where(op: Op) -> str:
@@ -195,9 +232,9 @@ class _Rewrite:
         self.around: dict[Op, tuple[control.For, ...]] = {}
         self.b = Builder(Block())
 
-    def launch(self, launch: control.Launch, columns: int) -> None:
-        uses = Counter(v for op in launch.body.walk() for v in op.operands)
-        for op in launch.body.walk():
+    def whole(self, body: Block, columns: int) -> None:
+        uses = Counter(v for op in body.walk() for v in op.operands)
+        for op in body.walk():
             if isinstance(op, control.For):
                 uses.subtract(v for v, arg in zip(op.init, op.carried, strict=True) if arg in self.of)
                 uses.subtract(v for v, arg in zip(op.body.yielded, op.carried, strict=True) if arg in self.of)
@@ -206,7 +243,7 @@ class _Rewrite:
         self.read = {v for v in self.of if uses[v] > 0}
         for value in self.read:
             self.of[value].read.add(value)
-        self._place(launch.body, ())
+        self._place(body, ())
         b, setup = self.b, Block()
         with b.inside(setup), b.because(self.why("tensor memory for accumulators")):
             memory = b.emit(blackwell.TensorMemory(columns)).result
@@ -217,13 +254,13 @@ class _Rewrite:
                 each.buffer.name = each.gemms[0].c.name or "accumulator"
                 column += each.columns
             phase = b.constant(0)
-        self.block(launch.body, phase)
-        end = [launch.body.ops.pop()] if launch.body.terminator is not None else []
+        self.block(body, phase)
+        end = [body.ops.pop()] if body.terminator is not None else []
         last = Block()
         with b.inside(last), b.because(self.why("tensor memory is given back")):
             buffers = tuple(each.buffer for each in self.chosen if each.buffer is not None)
             b.emit(blackwell.TensorFree(memory, buffers, columns))
-        launch.body.ops = [*setup.ops, *launch.body.ops, *last.ops, *end]
+        body.ops = [*setup.ops, *body.ops, *last.ops, *end]
 
     def _place(self, block: Block, loops: tuple[control.For, ...]) -> None:
         """The loops around each operation."""

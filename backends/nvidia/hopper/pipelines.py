@@ -19,7 +19,7 @@ from minitile.analysis.register_pressure import tile_registers
 from minitile.backends.nvidia.hopper.wgmma import async_gemm, fragment, panels_of, unset, warpgroup
 from minitile.hardware import NAMED_BARRIERS, TMA_BOX, WARPGROUP
 from minitile.ir.core import Block, Op, Value
-from minitile.ir.ops import arith, control, explicit, hopper, roles, thread, tile
+from minitile.ir.ops import arith, blackwell, control, explicit, hopper, roles, thread, tile
 from minitile.ir.origin import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET, Origin, places
 from minitile.ir.types import BufferType, u64
 from minitile.layout.shared import row_major
@@ -74,7 +74,8 @@ def _known_empty(low: Lowering, op: roles.MbarrierPipeline, uses: list[Op]) -> b
     """Whether the warp that acquires a slot knows by itself that it is empty: where one warpgroup is all there is, only
     its gemms read the slot, and one does whenever it has been received, the warp has waited for that gemm. A group of
     wgmma is the warpgroup's, and complete for all of its warps (PTX ISA 8.3, 9.7.14.7.3 "wgmma.wait_group"), which have
-    issued it behind their receives. A turn without a gemm would leave the others behind, by any number of phases."""
+    issued it behind their receives; a product in tensor memory is complete when all of them have come to it, too. A
+    turn without a gemm would leave the others behind, by any number of phases."""
     tma_multistage = any(isinstance(o, roles.WarpSpecialized) and not o.producer_threads for o in low.kernel.walk())
     if (
         not tma_multistage
@@ -99,7 +100,7 @@ def _multiplied(low: Lowering, block: Block, pipeline: roles.MbarrierPipeline) -
 
 def _multiplies(low: Lowering, op: Op, pipeline: roles.MbarrierPipeline) -> bool:
     """Whether an operation, whichever way it runs, issues a gemm that reads a pipeline's payload."""
-    if isinstance(op, roles.AsyncGemm):
+    if isinstance(op, roles.AsyncGemm | blackwell.TensorGemm):
         return op.a in pipeline.payload or op.b in pipeline.payload
     if isinstance(op, control.For):
         always = low.facts.less(low.facts.affine(op.lower), low.facts.affine(op.upper))

@@ -42,6 +42,8 @@ def lower_manual_wgmma(kernel: Kernel, context: PassContext) -> None:
     if not context.target.has("tma"):
         return
     _finish_stores(control.find_launch(kernel).body)
+    if not context.target.has("wgmma") and not any(isinstance(op, tile.Gemm) and op.in_flight for op in kernel.walk()):
+        return
     choice = choose(kernel, context.rules)
     for gemm, why in choice.refused.items():
         if gemm.in_flight:

@@ -55,7 +55,7 @@ from minitile.transforms.warp_specialize.warp_specialize import Consumer, StateV
 
 def tma_multistage(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if not context.target.has("wgmma") or kernel.attrs.get("explicit_sync") or context.ran("warp_specialize"):
+    if not context.target.has("tma") or kernel.attrs.get("explicit_sync") or context.ran("warp_specialize"):
         return
     launch = control.find_launch(kernel)
     try:

@@ -59,7 +59,7 @@ StateValues = dict[PipelineState, tuple[Value, Value]]  # slot and phase
 
 def warp_specialize(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    if not context.target.has("wgmma") or kernel.attrs.get("explicit_sync"):
+    if not context.target.has("tma") or kernel.attrs.get("explicit_sync"):
         return
     launch = control.find_launch(kernel)
     try:

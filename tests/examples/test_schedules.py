@@ -156,14 +156,15 @@ def check_deep(target, order, stage, rows):
         np.testing.assert_allclose(result, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("target", "name", "rows"), thinned(TARGETS, list(STAGES), [0, 64, 128, 256, 300]))
+@pytest.mark.parametrize(("target", "name", "rows"), thinned(TARGETS, list(STAGES), [0, 64, 128, 256, 300], every=5))
 def test_two_three_and_four_stages(target, name, rows):
     """With fewer iterations than stages, as many, and more."""
     check_deep(target, *STAGES[name], rows)
 
 
 @pytest.mark.parametrize(
-    ("target", "seed"), [pytest.param(t, n, marks=pytest.mark.slow if n else ()) for n in range(12) for t in TARGETS]
+    ("target", "seed"),
+    [pytest.param(t, n, marks=() if n == m else pytest.mark.slow) for n in range(12) for m, t in enumerate(TARGETS)],
 )
 def test_random_schedules(target, seed):
     """A legal one: each entry in the stage of the one before or a later one; in an order that keeps what they need."""
@@ -257,7 +258,7 @@ def test_too_few_versions(target, text):
         (70, [-1, 1, 2, 0], [-1, 0, 0, 1]),
         (128, [-1, 1, 2, 0], [-1, 0, 0, 1]),
         (70, [-1, 2, 1, 0], [-1, 0, 1, 2]),
-        (33, [-1, 2, 1, 0], [-1, 0, 1, 3]),
+        pytest.param(33, [-1, 2, 1, 0], [-1, 0, 1, 3], marks=pytest.mark.slow),
     ],
 )
 def test_in_other_control_flow(target, rows, order, stage):

@@ -141,7 +141,7 @@ DEEPER = {"order": [-1, 3, 2, 0, -1, 1], "stage": [-1, 0, 1, 2, -1, 2], "group":
 
 @pytest.mark.parametrize(
     ("target", "schedule", "rows"),
-    thinned([*TARGETS, "sm_100a", *AMD], ["TileLang's", "three stages"], [33, 97]),
+    thinned([*TARGETS, "sm_100a", *AMD], ["TileLang's", "three stages"], [33, 97], every=4),
 )
 def test_every_target(target, schedule, rows):
     """Two blocks of keys, fewer than the stages and as many, and four."""

@@ -163,7 +163,7 @@ def test_random_schedules_of_four_stages() -> None:
     """What is let through is right, and what is refused would be wrong."""
     rng = np.random.default_rng(11)
     accepted = 0
-    for _ in range(80):
+    for _ in range(30):
         stage, places = sorted(rng.integers(0, 4, 4).tolist()), rng.permutation(4).tolist()
         order = (-1, places[0], places[1], -1, places[2], places[3])
         stages = (-1, stage[0], stage[1], -1, stage[2], stage[3])
@@ -175,7 +175,7 @@ def test_random_schedules_of_four_stages() -> None:
         accepted += 1
         for n in (0, 1, 2, 5):
             check(order, stages, n, body=CHAIN)
-    assert accepted == 20
+    assert accepted == 6
 
 
 def test_all_schedules_of_four() -> None:

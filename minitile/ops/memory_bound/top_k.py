@@ -27,17 +27,16 @@ from minitile.ops.memory_bound.launches import room_for
 from minitile.ops.memory_bound.rows import H200, Room, RowPlan, row_plan, rows_of
 
 MOST = 64  # of k: each candidate is compared with each other one
-PART, LONGEST = 8192, 8 * 8192  # elements of a row: that a block loads at once, and that it has
+PART = 8192  # elements of a row that a block loads at once
+LONGEST = 1 << 16  # those that it has at most: 16 bits tell them apart
 MOST_EACH = 8  # maxima of a thread, of rows that are not loaded at once
 BLOCKS = 2  # of a multiprocessor, so that long rows are not divided further
 AHEAD = 8  # candidates that are compared with at once
 MERGED = 1024  # elements of all parts of a row: each has a thread
 WARP = 64  # threads, on any target
 WORD = 32  # bits, one for each element of a row that a thread has
-RESIDENT, LESS_RESIDENT = (
-    1536,
-    1024,
-)  # threads of a multiprocessor that hide each other's latencies; where each needs more
+RESIDENT = 1536  # threads of a multiprocessor that hide each other's latencies
+LESS_RESIDENT = 1024  # where each needs more registers
 LANES = 32  # threads whose maxima are a group
 MOST_CANDIDATES, BLOCK_CANDIDATES = 256, 2048  # of a row, of a block
 BITS = {"bf16": 16, "f16": 19, "f32": 32}  # of an f32, that tell numbers of this dtype apart

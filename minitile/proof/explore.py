@@ -357,6 +357,8 @@ class Explorer:
         each = self.program.code[at.bit_length() - 1]
         if at & (at - 1) or each.guard or each.base not in ARITHMETIC or each.op.startswith(("elect", "vote", "ld.g")):
             return TOP
+        if any(head <= each.pc < region.end for head, region in self.program.regions.items()):
+            return TOP  # what a region leaves is a symbol
         warp = Warp(number, each.pc, {name: self.foreseen(number, name) for name in each.reads})
         try:
             self.machine.arithmetic(State([]), warp, each, ALL)

@@ -60,7 +60,7 @@ _FORMS = {
         "cvt": r"cvta\..*|cvt\.s64\.s32|cvt\.u64\.u32|cvt\.s32\.s64|cvt\.u32\.u64",
         "param": r"ld\.param\.[sub](32|64)",
         "integer": r"(add|sub|mul\.lo|and|or|xor|shl|shr|min|max|div|rem)\.([sub](?:32|64))",
-        "loaded": r"ld\.global(?:\.nc)?(?:\.L1::\w+)?\.[bsu](32|64)",
+        "loaded": r"ld\.global(?:\.nc)?(?:\.L1::\w+)?\.([bsu](?:32|64))",
         "mad": r"mad\.lo\.([su]32)",
         "wide": r"mul\.wide\.([su])32",
         "logic": r"(and|or|xor|not)\.pred",
@@ -368,6 +368,8 @@ class Registers:
 
     def less(self, state: State, instance: tuple[Any, ...], kind: str, a: Value, b: Value) -> Value:
         """a < b, of scalars that are uniform; not both are integers."""
+        if kind[0] != "s" and any(isinstance(v, Affine) and not not_negative(v) for v in (a, b)):
+            return compare("lt", kind, *map(rounds, (a, b)))
         if isinstance(a, Counter) and isinstance(b, Counter):
             return UNIFORM
         for one, other, swapped in ((a, b, False), (b, a, True)):
@@ -517,7 +519,7 @@ class Registers:
         if op == "cvt.s64.s32":
             return by_lane(lambda v: _extended(v), value)
         if op == "cvt.u64.u32":
-            return value if not isinstance(value, Counter) else UNIFORM
+            return by_lane(_zero_extended, value)
         return by_lane(_low, value)
 
 
@@ -548,6 +550,12 @@ def _low(value: Value) -> Value:
     if isinstance(value, int):
         return value % (1 << 32)
     return made("low", value) if isinstance(value, Affine) else unknown(value)
+
+
+def _zero_extended(value: Value) -> Value:
+    if isinstance(value, Counter):
+        return UNIFORM
+    return made("unsigned", value) if isinstance(value, Affine) and not not_negative(value) else value
 
 
 def _extended(value: Value) -> Value:

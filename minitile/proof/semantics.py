@@ -40,6 +40,7 @@ from minitile.proof.values import (
     Value,
     lanes_of,
     launch_wide,
+    not_negative,
     rounds,
     symbol,
     symbols_in,
@@ -479,14 +480,19 @@ class Machine(Registers):
             state.contents[foot.units] = self.stored(state, warp, each, lanes.bit_length() - 1)
         for name in each.writes:
             value: Value = TOP
-            if len(each.writes) == 1 and size in (4, 8) and {mine for _, mine in foot.shares} == {foot.units}:
+            whole = "{" not in each.args[0] and size in (4, 8) and {mine for _, mine in foot.shares} == {foot.units}
+            if sure and whole:
                 value = state.contents.get(foot.units, UNIFORM)
+                if each.op.endswith(".s32") and not not_negative(value):
+                    value = unknown(value)  # the register may be of 64 bits
             self.put(warp, name, value, lanes)
 
     def stored(self, state: State, warp: Warp, each: Instruction, lane: int) -> Value:
         """What a lane stores: a number that is one for the launch, or else the last that is stored here."""
-        value = rounds(lanes_of(self.value(warp, each.args[1]))[lane])
-        if launch_wide(value):
+        arg, form = each.args[1], _SHARED.fullmatch(each.op)
+        assert form
+        value = rounds(lanes_of(self.operand(warp, arg, int(form[2])))[lane])
+        if launch_wide(value) and (not arg.startswith("%") or arg in self.program.needed):
             return value
         state.forget(Stored(each.pc))
         return symbol("stored", Stored(each.pc))

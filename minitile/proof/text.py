@@ -122,6 +122,7 @@ class Program:
     shared: int
     loops: tuple[Loop, ...]
     live: tuple[frozenset[str], ...]
+    needed: frozenset[str]
     ahead: tuple[int, ...]
     next_kept: tuple[int, ...]
     spins: frozenset[int]
@@ -267,6 +268,7 @@ def parse(text: str, launch: Launch) -> Program:
         shared=shared,
         loops=loops,
         live=tuple(frozenset(each & needed) for each in live),
+        needed=needed,
         ahead=tuple(ahead),
         next_kept=_next_kept(code, needed),
         spins=spins,
@@ -371,6 +373,8 @@ def _derived_from(code: list[Instruction], names: set[str]) -> frozenset[str]:
                 continue
             if each.op.startswith("ld.") and not each.op.startswith("ld.param."):
                 found |= {LOADED} if not re.search(r"\.[busf](?:8|16|32)$", each.op) else set()
+            if each.op.startswith("ld.shared"):  # what has been stored there
+                found |= {n for i in code if i.op.startswith("st.shared") for n in registers(i.args[1])}
             if not re.fullmatch(r"ld\.\w*global.*\.[busf](?:8|16|32)", each.op):
                 found |= {name for arg in each.args for name in re.findall(r"[%\w.]+", arg)}
         grown = len(found) > size

@@ -317,7 +317,9 @@ def not_negative(a: Value) -> bool:
 
 
 def _no_negative_symbol(key: Any) -> bool:
-    if key[0] in ("param", "quotient") or key[0].startswith("%"):
+    if key[0] == "quotient":
+        return _no_negative_symbol(key[1])
+    if key[0] == "param" or key[0].startswith("%"):
         return True
     return key[0] in _KEEPS_SIGN and not_negative(key[2]) and not_negative(key[3])
 

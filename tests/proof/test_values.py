@@ -1,0 +1,64 @@
+"""Texts that race or wait for ever by a value that a rule could take for another one: none is proved."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.proof.test_text import LOAD, OTHER, STORE, verdict
+
+
+def unless(guard: str) -> str:
+    """Threads of both warps touch the same words without a barrier, where the guard is false."""
+    return f"@{guard} bra.uni $s; {STORE} {OTHER} {LOAD}\n$s:"
+
+
+PUT, GET = "@%p0 st.shared.u32 [%r1+2048], {}; bar.sync 0;", "ld.shared.u32 %r8, [%r1+2048];"
+G = "ld.param.u64 %d2, [G];"
+SEARCH = (
+    "ld.param.u64 %d{0}, [G];\n$m{0}: mov.b32 %r1{0}, 0; ld.global.u32 %r3,[%d{0}]; add.s64 %d{0},%d{0},4;"
+    " setp.ne.s32 %p2,%r3,0; @%p2 bra.uni $m{0};\n"
+)
+TRIPS = (
+    "mov.b32 %r1{1}, %r1{0};\n setp.ge.s32 %p2, %r1{1}, %r9;\n @%p2 bra.uni $e{0};\n$l{0}:\n {2}\n"
+    " add.s32 %r1{1}, %r1{1}, 1;\n setp.lt.s32 %p2, %r1{1}, %r9;\n @%p2 bra.uni $l{0};\n$e{0}:"
+)
+WAITS = SEARCH.format(2) + TRIPS.format(2, 5, "bar.warp.sync 0xffffffff;") + " bar.sync 1, 64;"
+WRITES = "bar.sync 1, 64;" + SEARCH.format(3) + TRIPS.format(3, 6, "st.shared.u32 [%r2], %r0; add.u32 %r2,%r2,256;")
+
+BROKEN = {
+    "arithmetic of what is stored alone": "@%p0 st.shared.u32 [%r1+2052], 1; bar.sync 0; ld.shared.u32 %r7, [%r1+2052];"
+    "add.s32 %r7, %r7, 1;" + PUT.format("%r7") + GET + "setp.eq.s32 %p3, %r8, 1;" + unless("%p3"),
+    "a load of some lanes": "mov.b32 %r8, 9;" + PUT.format(1) + "ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0;"
+    "@%p4 ld.shared.u32 %r8, [%r1+2048]; mad.lo.u32 %r3, %r8, 4, %r2; st.shared.u32 [%r3], %r0;",
+    "an immediate below 0": PUT.format(-1) + GET + "cvt.s64.s32 %d3, %r8; setp.ne.s64 %p3, %d3, -1;" + unless("%p3"),
+    "a signed load of 32 bits into 64": PUT.format(4294967295)
+    + "ld.shared.s32 %d3, [%r1+2048]; setp.gt.s64 %p3, %d3, 0;"
+    + unless("%p3"),
+    "a counter that starts at what a region leaves": "setp.lt.u32 %p3, %r0, 32; @%p3 bra $a;"
+    f"{WAITS} bra $b;\n$a:\n{WRITES}\n$b:",
+    "a remainder of what may be negative": G + "ld.global.s32 %r8, [%d2]; rem.s32 %r5, %r8, 2; mul.lo.s32 %r5, %r5, 4;"
+    "add.s32 %r5, %r5, %r1; @%p0 st.shared.u32 [%r5+2048], 0; setp.ge.s32 %p3, %r8, 0;" + unless("%p3"),
+    "a remainder of a difference": "sub.s32 %r8, %r9, 5; min.s32 %r8, %r8, %r9; rem.s32 %r5, %r8, 2;"
+    "mul.lo.s32 %r5, %r5, 4; add.s32 %r5, %r5, %r1; @%p0 st.shared.u32 [%r5+2048], 0; setp.ge.s32 %p3, %r8, 0;"
+    + unless("%p3"),
+    "signed and unsigned": G + "ld.global.s32 %r8, [%d2]; setp.lt.u32 %p3, %r0, 32; @%p3 bra $a;"
+    "setp.lt.s32 %p4, %r8, 5; @%p4 bra.uni $u; bar.sync 1, 64;\n$u: bra $b;\n$a: setp.lt.u32 %p4, %r8, 5;"
+    "@%p4 bra.uni $v; bar.sync 1, 64;\n$v:\n$b:",
+    "a pointer out of shared memory": G
+    + "@%p0 st.shared.u64 [%r1+2048], %d2; bar.sync 0; ld.shared.u64 %d3, [%r1+2048];"
+    "ld.global.u32 %r8, [%d2]; st.global.u32 [%d3], %r0; setp.eq.s32 %p3, %r8, 7; @%p3 bra.uni $s; bar.sync 0;\n$s:",
+}
+SOUND = {
+    "a number stored for all": PUT.format(1) + GET + "setp.eq.s32 %p3, %r8, 1;" + unless("%p3"),
+    "one comparison in both roles": BROKEN["signed and unsigned"].replace("lt.u32 %p4", "lt.s32 %p4"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_text_is_not_proved(name: str) -> None:
+    assert verdict(BROKEN[name], shared=65536) != "proved"
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_one_is(name: str) -> None:
+    assert verdict(SOUND[name], shared=65536) == "proved"

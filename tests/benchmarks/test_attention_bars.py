@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-import attention_bars
-import attention_plans
-from attention_peers import Attention
 
 from minitile.ops.attention_plans import AttentionPlan
 
 
 def test_the_suite_has_the_bars_of_attention():
+    import attention_bars
+
     rows = {row.name: row for row in attention_bars.ROWS}
     assert {name: row.bar for name, row in rows.items()} == {
         "d128": 1.08, "d128-causal": 1.20, "d128-stale": 1.14, "d128-stale-causal": 1.28, "d64": 1.08,
@@ -28,16 +22,20 @@ def test_the_suite_has_the_bars_of_attention():
 
 
 def test_work_of_a_case():
+    import attention_bars
+
     case = attention_bars.CASES["4x16x4096x192/128 causal"]
     assert case.flops == 4 * 16 * 4096 * 4096 * (192 + 128)
 
 
 @pytest.mark.parametrize("kinds", [[], ["held", "growth"], ["persistent", "unpinned"]])
 def test_variants(kinds, monkeypatch):
-    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
-    monkeypatch.setattr(
-        "minitile.target.parse_target", lambda name: __import__("minitile.target").target.TARGETS["sm_90a"]
-    )
+    import attention_plans
+    from attention_peers import Attention
+
+    from minitile import target
+
+    monkeypatch.setattr(target, "parse_target", lambda name: target.TARGETS["sm_90a"])
     found = [*attention_plans.variants(Attention(1, 1, 4096, 128), kinds, ["128x128"])]
     assert len(found) == len(set(found)) == 2 ** len(kinds)
     assert found[0] == (AttentionPlan(128, 128), True)

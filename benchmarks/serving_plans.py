@@ -99,7 +99,7 @@ def swapped(problem: Problem) -> Iterator[Plan]:
             yield plan._replace(panel=8)
         if plan.split == 1 and parts > 1 and plan.block_M <= 128:
             yield plan._replace(split=parts)
-        if plan.split == plan.share == 1 and not plan.blocks and H200.multiprocessors < 3 * tiles < 3 * 132:
+        if plan.split == plan.share == 1 and not plan.blocks and 1 / 3 < tiles / H200.multiprocessors < 1:
             for parts in (2, 3):  # whole rounds of parts where there is none of tiles
                 yield plan._replace(split=parts)
 

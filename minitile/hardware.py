@@ -28,8 +28,9 @@ class Rates:
     products: multiply-adds of 16-bit factors, on its tensor cores. arithmetic, special: f32 additions, functions such
     as exp2. shared: bytes of shared memory. copied: bytes from the L2 cache.
 
-    Sources: CUDA C++ Programming Guide, "Arithmetic Instructions"; the white papers of the A100, H100 and Ada
-    (peak rates by clock and number of multiprocessors), and of CDNA 3 and CDNA 4; 128 bytes are 32 banks.
+    Not measured, and not yet compared with a source, which would be: CUDA C++ Programming Guide, "Arithmetic
+    Instructions"; the white papers of the A100, H100 and Ada (peak rates by clock and number of multiprocessors), and
+    of CDNA 3 and CDNA 4. 128 bytes are 32 banks. Only `--explain` shows them; nothing is decided by them.
     """
 
     products: int = 1024

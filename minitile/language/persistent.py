@@ -10,13 +10,14 @@ On a GPU of several XCDs the blocks of each take neighbours: the body has anothe
 (block_swizzle.in_turns).
 Shared memory is the block's own in every turn; nothing that a tile has left there counts for the next one. Nor does
 what it has left in tensors, as between blocks of a grid: the loop is `apart`, and no barrier orders its turns' stores.
+The primary grid is waited for once, ahead of the loop (T.pdl_sync): by all threads, whatever roles they take in it.
 """
 
 from __future__ import annotations
 
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Op, Value
-from minitile.ir.ops import control, tile
+from minitile.ir.ops import control, fences, tile
 from minitile.ir.types import I32
 from minitile.language.block_swizzle import in_turns
 
@@ -42,12 +43,12 @@ def make_persistent(b: Builder, launch: control.Launch, blocks: int, xcds: int =
             places = b.floormod(taken, x), b.floormod(across, y), b.floordiv(across, y)
     for place, name in zip(places, names, strict=True):
         place.name = place.name or name
-    shared = [op for op in old if _is_shared(op)]
-    turn.ops += [op for op in old if not _is_shared(op)]
+    once = [op for op in old if _is_shared(op)] + _begun(old)
+    turn.ops += [op for op in old if op not in once]
     new = dict(zip((bx, by, bz), places, strict=True))
     for op in turn.walk():
         op.replace_operands(lambda v: new.get(v, v))
-    launch.body.ops = shared
+    launch.body.ops = once
     with b.inside(launch.body):
         with b.inside(turn):
             b.emit(control.Yield(()))
@@ -57,3 +58,9 @@ def make_persistent(b: Builder, launch: control.Launch, blocks: int, xcds: int =
 
 def _is_shared(op: Op) -> bool:
     return isinstance(op, tile.Alloc) and op.type_.space == "shared"
+
+
+def _begun(ops: list[Op]) -> list[Op]:
+    """The wait for the primary grid, and the triggers of the next one in front of it."""
+    last = max((n for n, op in enumerate(ops) if isinstance(op, fences.PdlSync)), default=-1)
+    return [op for op in ops[: last + 1] if isinstance(op, fences.PdlSync | fences.PdlTrigger)]

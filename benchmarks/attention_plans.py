@@ -3,7 +3,8 @@
     PYTHONPATH=. python benchmarks/attention_plans.py --cases 4x16x4096x128 1x16x16384x128 --out build/attention_plans
 
 A case is B x H x S x D, as in attention.py, where results are checked too. Variants of a plan: queries in registers,
-maxima that may be exceeded, persistent blocks, and waits where ptxas puts them (`unpinned`). `--out NAME` writes
+maxima that may be exceeded, an eighth and a quarter of the weights by polynomial, persistent blocks, and waits where
+ptxas puts them (`unpinned`). `--out NAME` writes
 NAME.json: TFLOP/s by case and plan. Spilling plans are left out.
 """
 
@@ -26,13 +27,15 @@ from attention_peers import Attention, Operands, torch_backend
 
 DEVICE = "cuda"
 GROWTH = 8.0
+SHARES = 0.0, 1 / 8, 1 / 4
+KINDS = "held", "growth", "polynomial", "persistent", "unpinned"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", nargs="+", type=attention.parse_shape, default=list(attention.SHAPES))
     parser.add_argument("--masks", nargs="+", choices=("full", "causal"), default=["full", "causal"])
-    parser.add_argument("--kinds", nargs="+", choices=("held", "growth", "persistent", "unpinned"), default=["held"])
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["held"])
     parser.add_argument("--plans", nargs="*", default=[], help="MxN alone")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--out", default="")
@@ -50,16 +53,18 @@ def variants(problem: Attention, kinds: list[str], tiles: list[str]) -> Iterator
     from minitile.ops.attention_plans import candidates
     from minitile.target import parse_target
 
-    def ways(kind: str) -> tuple[bool, ...]:
-        return (False, True) if kind in kinds else (False,)
+    def ways(kind: str) -> tuple[Any, ...]:
+        ways = SHARES if kind == "polynomial" else (False, True)
+        return ways if kind in kinds else ways[:1]
 
     plans = candidates(problem.d, problem.d, problem.s, parse_target("auto"))
-    plain = dict.fromkeys(replace(p, held=False, growth=0.0, persistent=False) for p in plans)
+    plain = dict.fromkeys(replace(p, held=False, growth=0.0, polynomial=0.0, persistent=False) for p in plans)
     for plan in plain:
         if tiles and f"{plan.block_M}x{plan.block_N}" not in tiles:
             continue
-        for held, stale, stays, free in itertools.product(*map(ways, ("held", "growth", "persistent", "unpinned"))):
-            yield replace(plan, held=held, growth=GROWTH * stale, persistent=stays), not free
+        for held, stale, share, stays, free in itertools.product(*map(ways, KINDS)):
+            more = {"growth": GROWTH * stale, "polynomial": share, "persistent": stays}
+            yield replace(plan, held=held, **more), not free
 
 
 @contextmanager

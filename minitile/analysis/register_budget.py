@@ -14,7 +14,9 @@ PRODUCER_THREADS = WARPGROUP  # of the role that copies; see producer_threads
 WARP = WARPGROUP // 4
 ACCUMULATOR_ROOM = 32  # registers that ptxas wants beside accumulators (it named 26 for those of m64n256 and m64n192)
 TILE_ROOM = 40  # registers that a thread takes besides its tiles, operands included
-LOOP_ROOM = 32  # the same where threads have few: attention's loop of heads of 64 fits 160 with tiles of 128, 112 with 80
+LOOP_ROOM = (
+    32  # the same where threads have few: attention's loop of heads of 64 fits 160 with tiles of 128, 112 with 80
+)
 BUDGETS = {1: (56, 256), 2: (40, 232), 3: (32, 160), 4: (24, 112)}  # producer's, consumers', by consumer warpgroups
 
 

@@ -132,8 +132,7 @@ def exp2(x: S, polynomial: float = 0.0) -> S:
 
     Example:
         ```py
-        for i, j in T.Parallel(128, 128):
-            scores[i, j] = T.exp2(scores[i, j] - largest[i], polynomial=1 / 8)
+        V[tx] = T.exp2(V[tx], polynomial=1 / 8)
         ```
     """
     share = constant_value(polynomial)
@@ -144,9 +143,9 @@ def exp2(x: S, polynomial: float = 0.0) -> S:
             None if trace is None else trace.loc,
             "a number from 0 to 1, known when the kernel is compiled",
         )
-    if is_number(x):
-        return 2.0 ** python_number(x)  # type: ignore[return-value]
-    return scalars.unary(partial(arith.Exp2, polynomial=float(share)), x)
+    kind: Any = partial(arith.Exp2, polynomial=float(share))
+    result: Any = 2.0 ** python_number(x) if is_number(x) else scalars.unary(kind, x)
+    return result
 
 
 def sigmoid(x: S) -> S:

@@ -12,7 +12,6 @@ Arithmetic follows Python and NumPy, with these rules (tests/language/test_scala
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -327,7 +326,7 @@ def absolute(a: Expr) -> Expr:
     return Expr(current().b.value(arith.Abs(a.value)))
 
 
-def unary(kind: Callable[[Value], arith.Unary], a: Any) -> Expr:
+def unary(kind: type[arith.Unary], a: Any) -> Expr:
     """A float function. Integers are taken as f32; 16-bit floats go through f32, which the hardware has it for."""
     value = operand_value(a)
     b = current().b

@@ -21,8 +21,8 @@ class AttentionPlan:
     compute. packed: so many heads of a group are rows of a tile, a power of two; 0: as many as leave the fewest tiles.
     held: the queries stay in registers. growth: a row's maximum is replaced once it is exceeded by so many powers of 2;
     results differ by rounding alone, since no weight is more than 2 ** growth. polynomial: the share of weights
-    that a polynomial computes (T.exp2), where the special function units are the limit. persistent: as many blocks as the GPU
-    has multiprocessors, each for tile after tile."""
+    that a polynomial computes (T.exp2), where the special function units are the limit. persistent: as many blocks as
+    the GPU has multiprocessors, each for tile after tile."""
 
     block_M: int
     block_N: int

@@ -47,7 +47,22 @@ def test_share_of_elements(share, target):
 def test_special_values(target):
     """-infinity and what is far below give 0, NaN gives NaN, whole numbers' powers are off by one factor."""
     x = np.zeros(COUNT, np.float32)
-    special = [-np.inf, -3e38, -1e10, -1000.0, -151.0, -127.0, -126.6, np.nan, -0.0, 1e-40, -1e-40, 127.0, -126.0, -1e-20]
+    special = [
+        -np.inf,
+        -3e38,
+        -1e10,
+        -1000.0,
+        -151.0,
+        -127.0,
+        -126.6,
+        np.nan,
+        -0.0,
+        1e-40,
+        -1e-40,
+        127.0,
+        -126.0,
+        -1e-20,
+    ]
     x[: len(special)] = special
     y = np.full(COUNT, np.nan, np.float32)
     powers(x, y, share=1.0)

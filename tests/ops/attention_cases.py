@@ -52,7 +52,9 @@ def strided(x: Any, layout: str) -> Any:
     return given(room)[:, : x.shape[1], 1:-1]
 
 
-def check(b, s, n, h, kv, d, e=None, *, dtype=bf16, layout="bshd", gaps=False, plan=None, packed=0, rough=0.0, **options):
+def check(
+    b, s, n, h, kv, d, e=None, *, dtype=bf16, layout="bshd", gaps=False, plan=None, packed=0, rough=0.0, **options
+):
     """One call against float64: the result to what rounding weights and result leaves, lse to f32 and `rough`."""
     e = d if e is None else e
     q, k, v = (

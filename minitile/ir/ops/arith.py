@@ -152,8 +152,8 @@ class Exp(Unary, name="exp"): ...
 
 
 class Exp2(Unary, name="exp2"):
-    """`polynomial`: of such a share of each thread's elements by a polynomial of degree 3, on the units that multiply and
-    add, instead of the special function unit; which are at most 127."""
+    """`polynomial`: the share of each thread's elements that a polynomial of degree 3 computes, on the units that
+    multiply and add, in place of the special function unit. Those are at most 127."""
 
     polynomial: float = attr(0.0)
 

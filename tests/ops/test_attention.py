@@ -120,11 +120,15 @@ def test_plans(d, e, plan, causal, monkeypatch):
     check(1, 200, 410, 4, 2, d, e, causal=causal, plan=plan, rough=ROUGH * (plan.polynomial > 0))
 
 
-def test_persistent_blocks_take_tile_after_tile(monkeypatch):
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("held", [False, True])
+def test_persistent_blocks_take_tile_after_tile(causal, held, monkeypatch):
+    """Queries that stay in shared memory have two slots there: the next tile's come while these are in use."""
     on(monkeypatch, "sm_90a")
     monkeypatch.setattr("minitile.ops.attention_op.multiprocessors", lambda x: 2)
     monkeypatch.setattr("minitile.ops.attention_op.side_by_side", lambda *numbers: 1)
-    check(1, 150, 150, 3, 1, 64, causal=True, plan=AttentionPlan(64, 64, threads=128, packed=1, persistent=True))
+    plan = AttentionPlan(64, 64, threads=128, packed=1, held=held, persistent=True)
+    check(1, 150, 150, 3, 1, 64, causal=causal, plan=plan)
 
 
 @pytest.mark.parametrize("growth", [0.0, 8.0])
@@ -246,6 +250,21 @@ def test_tiles_of_persistent_blocks_do_not_meet(d):
     assert len(barriers) >= 3
     assert all("%group, 128" in line or "order barrier" in line for line in barriers)
     assert not re.search(r"(div|rem)\.s64", text)
+
+
+@pytest.mark.parametrize(
+    ("d", "plan", "slots"),
+    [
+        (64, AttentionPlan(192, 128, threads=384, persistent=True), 2),
+        (64, AttentionPlan(128, 128, held=True, persistent=True), 1),  # free once the queries are in registers
+        (256, AttentionPlan(128, 64, persistent=True), 1),  # shared memory has no room for 64 KB more
+    ],
+    ids=str,
+)
+def test_slots_of_queries(d, plan, slots):
+    """Keys and values have two slots; a slot has a barrier for what arrives and one for what is free."""
+    text = compiled(d, d, False, plan).asm["ptx"]
+    assert len(re.findall(r"mbarrier\.init", text)) == 2 * (2 + 2 + slots)
 
 
 WAYS = ((0, 0, 4096), (1, 0, 4096), (1, 1, 4096), (1, 0, 1024))  # causal; all options; rows

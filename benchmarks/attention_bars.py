@@ -114,12 +114,8 @@ def measure(name: str, against: Sequence[str]) -> Found:
     """The case `name`: how many times as fast we are, with the spread of our own times. Raises contest.Wrong."""
     if name == COLD:
         return measure_cold()
-    import torch
-
     case = CASES[name]
-    torch.manual_seed(0)
-    sizes = (case.h, case.d), (case.of_k or case.h, case.d), (case.of_k or case.h, case.e or case.d)
-    q, k, v = (torch.randn(case.b, h, case.s, d, device=DEVICE, dtype=torch.bfloat16) for h, d in sizes)
+    q, k, v = operands(case)
     backend, theirs = contender(case, q, k, v)
     plan, ours = public_call(case, q, k, v)
     errors = check(case, q, k, v, ours(), theirs())
@@ -132,6 +128,16 @@ def measure(name: str, against: Sequence[str]) -> Found:
         "cudnn": [timing.ratio(times["minitile"], times["cudnn"]), timing.spread(times["minitile"])],
         "note": note,
     }
+
+
+def operands(case: Case) -> tuple[Any, Any, Any]:
+    """Random q, k and v, always the same."""
+    import torch
+
+    torch.manual_seed(0)
+    sizes = (case.h, case.d), (case.of_k or case.h, case.d), (case.of_k or case.h, case.e or case.d)
+    q, k, v = (torch.randn(case.b, h, case.s, d, device=DEVICE, dtype=torch.bfloat16) for h, d in sizes)
+    return q, k, v
 
 
 def public_call(case: Case, q: Any, k: Any, v: Any) -> tuple[str, Callable[[], Any]]:

@@ -2,8 +2,10 @@
 
     PYTHONPATH=. python benchmarks/attention_plans.py --cases 4x16x4096x128 1x16x16384x128 --out build/attention_plans
 
-A case is B x H x S x D, as in attention.py, where results are checked too. Variants of a plan: queries in registers,
-maxima that may be exceeded, persistent blocks, and waits where ptxas puts them (`unpinned`). `--out NAME` writes
+A case is B x H x S x D; 8x64/8x1024x128 has 64 heads of queries for 8 of keys, 4x16x4096x192/128 values of other dims.
+Contender and checks are attention_bars.py's. Variants of a plan: queries in registers,
+maxima that may be exceeded, an eighth and a quarter of the weights by polynomial, persistent blocks, and waits where
+ptxas puts them (`unpinned`). `--out NAME` writes
 NAME.json: TFLOP/s by case and plan. Spilling plans are left out.
 """
 
@@ -19,47 +21,60 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import attention
+import attention_bars
 import contest
 import timing
-from attention_peers import Attention, Operands, torch_backend
+from attention_bars import Case
 
-DEVICE = "cuda"
 GROWTH = 8.0
+SHAPES = "4x16x4096x128", "1x16x16384x128", "4x32x4096x64", "1x32x16384x64"
+SHARES = 0.0, 1 / 8, 1 / 4
+KINDS = "held", "growth", "polynomial", "persistent", "unpinned"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", nargs="+", type=attention.parse_shape, default=list(attention.SHAPES))
+    parser.add_argument("--cases", nargs="+", type=parse_case, default=list(map(parse_case, SHAPES)))
     parser.add_argument("--masks", nargs="+", choices=("full", "causal"), default=["full", "causal"])
-    parser.add_argument("--kinds", nargs="+", choices=("held", "growth", "persistent", "unpinned"), default=["held"])
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["held"])
     parser.add_argument("--plans", nargs="*", default=[], help="MxN alone")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--out", default="")
     options = parser.parse_args()
     found: dict[str, Any] = {"machine": timing.machine()}
-    for shape, mask in itertools.product(options.cases, options.masks):
-        problem = Attention(*shape, mask == "causal")
+    for case, mask in itertools.product(options.cases, options.masks):
+        problem = replace(case, causal=mask == "causal")
         found[str(problem)] = measure(problem, options)
         if options.out:
             Path(options.out + ".json").write_text(json.dumps(found, indent=1), encoding="utf-8")
 
 
-def variants(problem: Attention, kinds: list[str], tiles: list[str]) -> Iterator[tuple[Any, bool]]:
+def parse_case(text: str) -> Case:
+    """A full one."""
+    pairs = [[int(number) for number in part.split("/")] for part in text.split("x")]
+    if len(pairs) != 4 or [len(pair) for pair in pairs[::2]] != [1, 1] or any(len(pair) > 2 for pair in pairs):
+        raise argparse.ArgumentTypeError(f"{text}: BxHxSxD")
+    (b,), (h, *of_k), (s,), (d, *e) = pairs
+    return Case(b, h, s, d, False, *(of_k or [0]), *(e or [0]))
+
+
+def variants(problem: Case, kinds: list[str], tiles: list[str]) -> Iterator[tuple[Any, bool]]:
     """Plans, and whether waits are pinned."""
     from minitile.ops.attention_plans import candidates
     from minitile.target import parse_target
 
-    def ways(kind: str) -> tuple[bool, ...]:
-        return (False, True) if kind in kinds else (False,)
+    def ways(kind: str) -> tuple[Any, ...]:
+        ways = SHARES if kind == "polynomial" else (False, True)
+        return ways if kind in kinds else ways[:1]
 
-    plans = candidates(problem.d, problem.d, problem.s, parse_target("auto"))
-    plain = dict.fromkeys(replace(p, held=False, growth=0.0, persistent=False) for p in plans)
+    plans = candidates(problem.d, problem.e or problem.d, problem.s, parse_target("auto"))
+    plain = dict.fromkeys(replace(p, held=False, growth=0.0, polynomial=0.0, persistent=False) for p in plans)
     for plan in plain:
         if tiles and f"{plan.block_M}x{plan.block_N}" not in tiles:
             continue
-        for held, stale, stays, free in itertools.product(*map(ways, ("held", "growth", "persistent", "unpinned"))):
-            yield replace(plan, held=held, growth=GROWTH * stale, persistent=stays), not free
+        for held, stale, share, stays, free in itertools.product(*map(ways, KINDS)):
+            more = {"growth": GROWTH * stale, "polynomial": share, "persistent": stays}
+            yield replace(plan, held=held, **more), not free
 
 
 @contextmanager
@@ -85,29 +100,22 @@ def unpinned(made: dict[str, Any] = {}) -> Any:  # noqa: B006 - one for all call
     return made["kernel"]
 
 
-def measure(problem: Attention, options: argparse.Namespace) -> dict[str, float]:
+def measure(problem: Case, options: argparse.Namespace) -> dict[str, float]:
     """TFLOP/s by plan, best first."""
-    import torch
-
     import minitile as mt
 
-    shape = problem.b, problem.h, problem.s, problem.d
-    q, k, v = (torch.randn(*shape, device=DEVICE, dtype=torch.bfloat16) for _ in range(3))
-    operands = Operands(q, k, v, torch.empty_like(q))
-    verify = attention.verifier(problem, operands)
-    batches = {"cudnn": contest.record(torch_backend("CUDNN_ATTENTION", problem, operands), 2)[0]}
+    q, k, v = attention_bars.operands(problem)
+    _, theirs = attention_bars.contender(problem, q, k, v)
+    batches = {"cudnn": contest.record(theirs, 2)[0]}
     for plan, pinned in variants(problem, options.kinds, options.plans):
         name = f"{plan}{'' if pinned else ', unpinned'}"
 
         def launch(plan: Any = plan, pinned: bool = pinned) -> Any:
             with waits(pinned):
-                return mt.ops.attention(
-                    q, k, v, causal=problem.causal, layout="bhsd", out=operands.o, plan=plan
-                )  # fmt: skip
+                return mt.ops.attention(q, k, v, causal=problem.causal, layout="bhsd", plan=plan)
 
         try:
-            operands.o.fill_(float("nan"))
-            verify(launch())
+            attention_bars.check(problem, q, k, v, launch(), theirs())
             batches[name] = contest.record(launch, 2)[0]
         except Exception as error:
             print(f"{problem}: {name}: {contest.short(error)}", flush=True)

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from minitile.hardware import BLOCK_REGISTERS, THREAD_REGISTERS, WARPGROUP
 
-WARP = 32
 PRODUCER_THREADS = WARPGROUP  # of the role that copies; see producer_threads
 WARP = WARPGROUP // 4
 ACCUMULATOR_ROOM = 32  # registers that ptxas wants beside accumulators (it named 26 for those of m64n256 and m64n192)
 TILE_ROOM = 40  # registers that a thread takes besides its tiles, operands included
+LOOP_ROOM = (
+    32  # the same where threads have few: attention's loop of heads of 64 fits 160 with tiles of 128, 112 with 80
+)
 BUDGETS = {1: (56, 256), 2: (40, 232), 3: (32, 160), 4: (24, 112)}  # producer's, consumers', by consumer warpgroups
 
 
@@ -47,6 +49,7 @@ def equal_share(threads: int) -> int:
 __all__ = [
     "ACCUMULATOR_ROOM",
     "BUDGETS",
+    "LOOP_ROOM",
     "PRODUCER_THREADS",
     "THREAD_REGISTERS",
     "TILE_ROOM",

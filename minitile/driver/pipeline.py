@@ -25,6 +25,7 @@ from minitile.transforms.canonicalize.cse import cse
 from minitile.transforms.canonicalize.dead_code import dead_code
 from minitile.transforms.canonicalize.hoist_storage import hoist_storage
 from minitile.transforms.canonicalize.index_widths import index_widths
+from minitile.transforms.canonicalize.invariant_divisors import invariant_divisors
 from minitile.transforms.canonicalize.licm import licm
 from minitile.transforms.canonicalize.pack_scalars import pack_scalars
 from minitile.transforms.canonicalize.simplify import simplify
@@ -160,6 +161,7 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("drop_access_ranges", drop_access_ranges),
     ("resolve_wait_counts", resolve_wait_counts),
     ("strength_reduction", strength_reduction),
+    ("invariant_divisors", invariant_divisors),
     # What induction has replaced would keep registers busy through its loop.
     ("dead_code", dead_code),
     # Behind all that moves code, and makes threads meet.
@@ -181,6 +183,7 @@ OPTIONAL = frozenset(
         "double_buffer",
         "hoist_loads",
         "accumulator_init",
+        "invariant_divisors",
         "lower_manual_wgmma",
         "sink_bulk_store_waits",
         "licm",

@@ -6,6 +6,7 @@ whole range with NVIDIA's approximations, relative unless said otherwise; inf, N
 as IEEE 754 has them, but for exp2 there, whose results below 2^-126 are 0.
 
     exp2   2^-22 (ex2.approx)          rsqrt   2^-22.9 (rsqrt.approx)
+    exp2 by polynomial   2^-13.7
     exp    2^-21                       rcp     2^-23 (rcp.approx), and 0 beyond 2^126
     log    2^-22                       tanh    2^-21
     log2   2^-21                       erf     2^-21
@@ -87,6 +88,19 @@ class Terms:
 
 def exp2(t: Terms, x: Value) -> Value:
     return t.native("exp2", x)
+
+
+def exp2_polynomial(t: Terms, x: Value) -> Value:
+    """2^n · 2^f for n the integer nearest x and f the rest, 2^f up to 7.5e-5 of it (2^-13.7) by a polynomial of degree
+    3. For x from -127 to 127, and NaN; 0 below -126.5.
+
+    Adding 1.5·2^23 + 127 leaves n + 127 in the low bits, which are 2^n's exponent. (Cody and Waite's reduction; that
+    attention gains by it: FlashAttention-4, 2026. Coefficients: Remez's exchange for the least relative error.)"""
+    magic = 12582912.0 + 127
+    shifted = t.add(x, magic)
+    f = t.sub(x, t.sub(shifted, magic))
+    mantissa = t.polynomial(f, 0.05517166853, 0.2426111251, 0.6932609677, 0.9999280572)
+    return t.mul(mantissa, t.floats(t.op(arith.Shl(t.bits(shifted), t.integer(23)))))
 
 
 def rsqrt(t: Terms, x: Value) -> Value:

@@ -12,6 +12,8 @@ functions   exp and its like in f32, by expand_math; of many registers PART at a
 from __future__ import annotations
 
 import copy
+import itertools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,9 +25,10 @@ from minitile.ir.ops import arith, thread
 from minitile.ir.ops.thread import count_of
 from minitile.ir.rewrite import ERASE, Rewriter
 from minitile.ir.types import DType, bool_, f32, f64, i32, u32
-from minitile.lowering.expand_math import FUNCTIONS, Terms
+from minitile.lowering.expand_math import FUNCTIONS, Terms, exp2_polynomial
 
 PART = 8
+POLYNOMIALS = 4  # that are computed side by side: more would take registers, fewer would wait for their own steps
 
 Result = Value | tuple[Value, ...] | None
 Rule = Callable[["Legalizer", Any], Result]
@@ -118,13 +121,36 @@ def function(self: Legalizer, op: Any) -> Value | None:
     expand = FUNCTIONS[type(op)]
     x = self.again(arith.Cast(op.a, f32))
     count = count_of(x.type)
-    if count <= PART or type(op) in (arith.Exp2, arith.Rsqrt, arith.Rcp):
+    if isinstance(op, arith.Exp2) and op.polynomial:
+        result = _exp2_shared(self, terms, x, op.polynomial)
+    elif count <= PART or type(op) in (arith.Exp2, arith.Rsqrt, arith.Rcp):
         result = expand(terms, x)
     else:
         starts = range(0, count, PART)
         parts = [self.make(thread.Pick(x, tuple(range(n, min(n + PART, count))))) for n in starts]
         result = self.make(thread.Concat(tuple([expand(terms, part) for part in parts])))
     return self.again(arith.Cast(result, dtype)) if dtype is not f32 else result
+
+
+def _exp2_shared(self: Legalizer, terms: Terms, x: Value, share: float) -> Value:
+    """exp2 of registers, such a share of them by the polynomial: as evenly as goes, and of POLYNOMIALS at a time."""
+    number = [math.floor(n * share + 1e-6) for n in range(count_of(x.type) + 1)]  # of them before the n-th
+    done: list[Value] = []
+    order: list[int] = []
+    for _, group in itertools.groupby(range(len(number) - 1), lambda n: number[n] // POLYNOMIALS):
+        mine = list(group)
+        for by_polynomial in (False, True):
+            chosen = tuple([n for n in mine if (number[n + 1] > number[n]) == by_polynomial])
+            if chosen:
+                part = self.make(thread.Pick(x, chosen)) if len(number) > 2 else x
+                if by_polynomial:
+                    part = self.again(arith.MaxNan(part, self.const(-127.0, x)))
+                done.append(exp2_polynomial(terms, part) if by_polynomial else self.native(self, "exp2", part))
+                order += chosen
+    if len(number) == 2:
+        return done[0]
+    together = self.make(thread.Concat(tuple(done)))
+    return self.make(thread.Pick(together, tuple([order.index(n) for n in range(len(order))])))
 
 
 def compare_bools(self: Legalizer, op: arith.Cmp) -> Value:

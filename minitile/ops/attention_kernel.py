@@ -70,13 +70,14 @@ def attention_forward(
     threads=256,
     held=False,
     growth=0.0,
+    polynomial=0.0,
     persistent=0,
 ):
     """H heads of keys with G heads of queries each; `whole`: all of these are in one tile. A weight is
     exp2(factor · score), capped: of tanh(inner · score). bounds: whether `left` and `right` count. So many heads are
     worked on `side_by_side`, whose keys the caches hold. held: the queries stay in registers. growth: by so much, in
     powers of 2, a maximum may be exceeded before it is replaced, and what has been summed up is scaled anew; no weight
-    is greater than 2 ** growth."""
+    is greater than 2 ** growth. polynomial: such a share of the weights is computed without the special units."""
     B, H, S, G, _ = Q.shape
     rows = block_M // packed  # queries of a tile
     parts, tiles = 1 if whole else T.ceildiv(G, packed), T.ceildiv(S, rows)
@@ -160,7 +161,7 @@ def attention_forward(
             for i in T.Parallel(block_M):
                 shrink[i] = T.exp2((before[i] - largest[i]) * factor)
             for i, j in T.Parallel(block_M, block_N):
-                scores[i, j] = T.exp2(scores[i, j] * factor - largest[i] * factor)
+                scores[i, j] = T.exp2(scores[i, j] * factor - largest[i] * factor, polynomial=polynomial)
             T.reduce_sum(T.reshape(scores, (block_M, block_N // PARTS, PARTS)), added, dim=1)
             for i, j in T.Parallel(block_M, PARTS):
                 sums[i, j] = sums[i, j] * shrink[i] + added[i, j]

@@ -141,7 +141,7 @@ def _first_call(
             "D": heads.d, "E": heads.e, "bounds": (left < FAR, right < FAR), "capped": softcap is not None,
             "packed": pack, "whole": group <= pack, "block_M": chosen.block_M, "block_N": chosen.block_N,
             "num_stages": chosen.stages, "threads": chosen.threads, "held": chosen.held, "growth": chosen.growth,
-            "persistent": blocks,
+            "polynomial": chosen.polynomial, "persistent": blocks,
         }  # fmt: skip
         args = (*arrays, factor, inner, left, right, together)
         attention_forward(*args, **constants)

@@ -20,8 +20,9 @@ class AttentionPlan:
     """Tiles of block_M rows by block_N keys, `stages` copies of keys and values at a time; threads: of those that
     compute. packed: so many heads of a group are rows of a tile, a power of two; 0: as many as leave the fewest tiles.
     held: the queries stay in registers. growth: a row's maximum is replaced once it is exceeded by so many powers of 2;
-    results differ by rounding alone, since no weight is more than 2 ** growth. persistent: as many blocks as the GPU
-    has multiprocessors, each for tile after tile."""
+    results differ by rounding alone, since no weight is more than 2 ** growth. polynomial: the share of weights
+    that a polynomial computes (T.exp2), where the special function units are the limit. persistent: as many blocks as
+    the GPU has multiprocessors, each for tile after tile."""
 
     block_M: int
     block_N: int
@@ -30,6 +31,7 @@ class AttentionPlan:
     packed: int = 0
     held: bool = False
     growth: float = 0.0
+    polynomial: float = 0.0
     persistent: bool = False
 
     def shared(self, d: int, e: int) -> int:
@@ -38,7 +40,8 @@ class AttentionPlan:
 
     def __str__(self) -> str:
         more = f", {self.packed} heads packed" * (self.packed > 1) + ", held" * self.held
-        more += f", growth {self.growth:g}" * (self.growth > 0) + ", persistent" * self.persistent
+        more += f", growth {self.growth:g}" * (self.growth > 0)
+        more += f", {self.polynomial:g} by polynomial" * (self.polynomial > 0) + ", persistent" * self.persistent
         return f"{self.block_M}x{self.block_N}, {self.stages} stages, {self.threads} threads{more}"
 
 
@@ -72,6 +75,9 @@ BY_WARPGROUPS = (
         64,
         (
             P(192, 128, threads=384, held=True, persistent=True),
+            P(192, 128, threads=384, persistent=True),
+            P(256, 64, threads=512, persistent=True),
+            P(128, 192, persistent=True),
             P(192, 96, threads=384, held=True),
             P(128, 128),
             P(192, 64, 3, 384),

@@ -9,8 +9,8 @@ pass is a part of one:
                         operation by operation), expand and expand_ahead (write the loop, with stages behind and
                         ahead of it), cost (what --explain draws); side_by_side, a policy; verify has a pass
     pipeline            ahead; for asynchronous gemms: async_gemms, accumulators; for CDNA's schedules: mfma_loop
-    warp_specialize     producer_partition (who copies what, through which pipeline), multicast, ping_pong;
-                        verify_pipelines checks what has been made of them
+    warp_specialize     producer_partition (who copies what, through which pipeline), second_slots, multicast,
+                        ping_pong; verify_pipelines checks what has been made of them
     layout              select_shared_layout
     sync                for proxy_fence: fence_dataflow, fence_parts, fence_placement, async_happens_before; reasons,
                         the words of origins (ir/origin.py)

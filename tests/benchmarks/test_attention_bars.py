@@ -31,11 +31,34 @@ def test_work_of_a_case():
 @pytest.mark.parametrize("kinds", [[], ["held", "growth"], ["persistent", "unpinned"]])
 def test_variants(kinds, monkeypatch):
     import attention_plans
-    from attention_peers import Attention
 
     from minitile import target
 
     monkeypatch.setattr(target, "parse_target", lambda name: target.TARGETS["sm_90a"])
-    found = [*attention_plans.variants(Attention(1, 1, 4096, 128), kinds, ["128x128"])]
+    found = [*attention_plans.variants(attention_plans.parse_case("1x1x4096x128"), kinds, ["128x128"])]
     assert len(found) == len(set(found)) == 2 ** len(kinds)
     assert found[0] == (AttentionPlan(128, 128), True)
+
+
+def test_shares_of_weights_by_polynomial(monkeypatch):
+    import attention_plans
+
+    from minitile import target
+
+    monkeypatch.setattr(target, "parse_target", lambda name: target.TARGETS["sm_90a"])
+    found = attention_plans.variants(attention_plans.parse_case("1x1x4096x64"), ["polynomial"], ["192x128"])
+    assert [plan.polynomial for plan, _ in found] == [0, 1 / 8, 1 / 4]
+
+
+def test_cases_are_written_as_in_the_bars():
+    import argparse
+
+    import attention_bars
+    import attention_plans
+
+    for text in ("8x64/8x1024x128", "4x16x4096x192/128", "4x16x4096x96"):
+        assert str(attention_plans.parse_case(text)) == f"{text} full"
+        assert f"{text} full" in attention_bars.CASES or f"{text} causal" in attention_bars.CASES
+    for text in ("1x2x3", "1/2x2x3x64", "1x2x3x64/2/1"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            attention_plans.parse_case(text)

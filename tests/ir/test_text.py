@@ -101,6 +101,7 @@ BY_ANNOTATION: dict[str, st.SearchStrategy[Any]] = {
     "int | None": st.none() | small_ints,
     "str": texts,
     "bool": st.booleans(),
+    "float": st.floats(0, 1),
     "DType": dtypes,
     "BufferType": buffers,
     "tuple[int, ...]": st.lists(st.integers(0, 3), max_size=4).map(tuple) | st.lists(runs, max_size=4).map(join),

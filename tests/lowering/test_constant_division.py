@@ -46,3 +46,31 @@ def test_quotients_and_remainders(target: str, d: int) -> None:
     quotient = np.sign(wide) * (np.abs(wide) // d)
     np.testing.assert_array_equal(q, np.stack([wide // d, wide % d, quotient, wide - quotient * d]))
     np.testing.assert_array_equal(v, np.stack([unsigned // d, unsigned % d]))
+
+
+@mt.kernel
+def tile_by_tile(
+    U: T.Tensor(("N",), T.uint32), V: T.Tensor((4, "N"), T.uint32), count: T.int32, by: T.uint32, blocks=2, constant=7
+):
+    """A number of each tile divided by one of run time, and by a constant."""
+    with T.Kernel(count, threads=64, persistent=blocks) as tile:
+        for _ in T.Parallel(1):
+            n = U[tile]
+            V[0, tile] = n // by
+            V[1, tile] = n % by
+            V[2, tile] = (n // by) // T.uint32(constant)
+            V[3, tile] = n % T.uint32(constant)
+
+
+@pytest.mark.parametrize(("target", "by"), [("sm_80", 1), ("sm_90a", 641), ("sm_90a", 2**31 + 1), ("gfx942", 5)])
+def test_divisors_that_all_tiles_have(target: str, by: int) -> None:
+    edges = [0, 1, by - 1, by, min(by + 1, 2**32 - 1), 2**32 - 1, 2**31, (2**32 - 1) // by * by]
+    u = np.array([*edges, *np.random.default_rng(by).integers(0, 2**32, 9)], np.uint32)
+    v = np.full((4, len(u)), 77, np.uint32)
+    compiled = tile_by_tile.compile(u, v, len(u), by, target=target)
+    if target.startswith("sm"):
+        text = compiled.asm["ptx"]
+        assert len(re.findall(r"\b(div|rem)\.u32", text)) == 1  # the reciprocal
+    compiled.simulate(u, v, len(u), by)
+    n = u.astype(np.int64)
+    np.testing.assert_array_equal(v, np.stack([n // by, n % by, n // by // 7, n % 7]))

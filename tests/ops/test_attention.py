@@ -6,6 +6,7 @@ import itertools
 import math
 import random as chance
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from tests.ops.attention_cases import check
 from tests.ops.memory_bound.frames import ON_GPU, bf16, exact, f16, f32, given, random
 
 EVERY = ("sm_80", "sm_90a", "gfx942", "gfx950")
+ROUGH = 8e-5  # what weights by polynomial add to lse
 
 
 @pytest.fixture(params=EVERY)
@@ -106,6 +108,7 @@ PLANS = [
     (64, 64, AttentionPlan(64, 64, threads=128, packed=4, persistent=True)),
     (128, 128, AttentionPlan(128, 128, held=True, growth=8.0, persistent=True)),
     (64, 64, AttentionPlan(192, 96, threads=384, held=True, persistent=True)),
+    (64, 64, AttentionPlan(192, 128, threads=384, growth=8.0, polynomial=0.25, persistent=True)),
 ]
 
 
@@ -114,14 +117,18 @@ PLANS = [
 @pytest.mark.parametrize("causal", [False, True])
 def test_plans(d, e, plan, causal, monkeypatch):
     on(monkeypatch, "sm_90a")
-    check(1, 200, 410, 4, 2, d, e, causal=causal, plan=plan)
+    check(1, 200, 410, 4, 2, d, e, causal=causal, plan=plan, rough=ROUGH * (plan.polynomial > 0))
 
 
-def test_persistent_blocks_take_tile_after_tile(monkeypatch):
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("held", [False, True])
+def test_persistent_blocks_take_tile_after_tile(causal, held, monkeypatch):
+    """Queries that stay in shared memory have two slots there: the next tile's come while these are in use."""
     on(monkeypatch, "sm_90a")
     monkeypatch.setattr("minitile.ops.attention_op.multiprocessors", lambda x: 2)
     monkeypatch.setattr("minitile.ops.attention_op.side_by_side", lambda *numbers: 1)
-    check(1, 150, 150, 3, 1, 64, causal=True, plan=AttentionPlan(64, 64, threads=128, packed=1, persistent=True))
+    plan = AttentionPlan(64, 64, threads=128, packed=1, held=held, persistent=True)
+    check(1, 150, 150, 3, 1, 64, causal=causal, plan=plan)
 
 
 @pytest.mark.parametrize("growth", [0.0, 8.0])
@@ -133,6 +140,13 @@ def test_stale_maxima(causal, growth, target):
     check(1, 150, 250, 3, 3, 64, causal=causal, scale=2.0, plan=plan)
     if causal and growth:  # rows that see nothing; weights of up to 2^8 in 16 bits
         check(1, 70, 40, 2, 2, 64, causal=True, dtype=f16, plan=plan)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_weights_by_polynomial(causal, target):
+    """Of some rows all keys are far below the greatest, of some there are none."""
+    plan = AttentionPlan(64, 32, 2, 128, packed=1, growth=8.0 * causal, polynomial=1.0 if causal else 0.3)
+    check(1, 150, 130, 2, 2, 64, causal=causal, scale=20.0 if causal else 0.3, plan=plan, rough=ROUGH)
 
 
 def test_out(monkeypatch):
@@ -173,7 +187,7 @@ def compiled(d, e, causal=True, plan=None, target="sm_90a", all_options=False, r
         q, k, v, o, *more, 1.0, 1.0, 0, 0, 1, target=target, D=d, E=e, bounds=(all_options, causal),
         capped=all_options, packed=group, whole=not all_options, block_M=plan.block_M, block_N=plan.block_N,
         num_stages=plan.stages, threads=plan.threads, held=plan.held, growth=plan.growth,
-        persistent=132 if plan.persistent else 0,
+        polynomial=plan.polynomial, persistent=132 if plan.persistent else 0,
     )  # fmt: skip
 
 
@@ -214,6 +228,18 @@ def test_a_wait_stands_behind_all_exponentials(monkeypatch):
     assert sum("mul" in line for line in lines[arms[0] : arms[1]]) >= 64
 
 
+@pytest.mark.parametrize("plan", [AttentionPlan(192, 128, threads=384), AttentionPlan(256, 64, threads=512)], ids=str)
+def test_softmax_beside_products_with_few_registers(plan):
+    """Three warpgroups and four, of heads of 64: the products of one block of keys run beside the next one's softmax,
+    of which a quarter is polynomials."""
+    lines = compiled(64, 64, False, replace(plan, polynomial=0.25, persistent=True)).asm["ptx"].splitlines()
+    start = max(n for n, line in enumerate(lines) if "wgmma.wait_group.sync.aligned 1;" in line)
+    end = next(n for n in range(start, len(lines)) if "wgmma.wait_group.sync.aligned 0;" in lines[n])
+    weights = plan.block_M * plan.block_N // plan.threads
+    assert sum("ex2.approx" in line for line in lines[start:end]) == weights * 3 // 4 + 2
+    assert sum("max.NaN" in line for line in lines[start:end]) == weights // 4
+
+
 @pytest.mark.parametrize("d", [64, 128])
 def test_tiles_of_persistent_blocks_do_not_meet(d):
     """Warpgroups multiply one after the other, and no barrier of the loop is for all of them: what one tile stores
@@ -224,6 +250,21 @@ def test_tiles_of_persistent_blocks_do_not_meet(d):
     assert len(barriers) >= 3
     assert all("%group, 128" in line or "order barrier" in line for line in barriers)
     assert not re.search(r"(div|rem)\.s64", text)
+
+
+@pytest.mark.parametrize(
+    ("d", "plan", "slots"),
+    [
+        (64, AttentionPlan(192, 128, threads=384, persistent=True), 2),
+        (64, AttentionPlan(128, 128, held=True, persistent=True), 1),  # free once the queries are in registers
+        (256, AttentionPlan(128, 64, persistent=True), 1),  # shared memory has no room for 64 KB more
+    ],
+    ids=str,
+)
+def test_slots_of_queries(d, plan, slots):
+    """Keys and values have two slots; a slot has a barrier for what arrives and one for what is free."""
+    text = compiled(d, d, False, plan).asm["ptx"]
+    assert len(re.findall(r"mbarrier\.init", text)) == 2 * (2 + 2 + slots)
 
 
 WAYS = ((0, 0, 4096), (1, 0, 4096), (1, 1, 4096), (1, 0, 1024))  # causal; all options; rows

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from minitile.ir.core import Op, Value, attr, operand, operands
+from minitile.ir.ops.checks import require
 from minitile.ir.types import BOOL, DType, RegsType, ScalarType, TileType, Type, bool_, with_dtype
 
 
@@ -150,7 +151,14 @@ class Abs(Unary, name="abs"): ...
 class Exp(Unary, name="exp"): ...
 
 
-class Exp2(Unary, name="exp2"): ...
+class Exp2(Unary, name="exp2"):
+    """`polynomial`: the share of each thread's elements that a polynomial of degree 3 computes, on the units that
+    multiply and add, in place of the special function unit. Those are at most 127."""
+
+    polynomial: float = attr(0.0)
+
+    def verify(self) -> None:
+        require(0 <= self.polynomial <= 1, f"a share of {self.polynomial}")
 
 
 class Log(Unary, name="log"): ...

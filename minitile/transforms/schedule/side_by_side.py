@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from minitile.analysis.register_budget import TILE_ROOM
+from minitile.analysis.register_budget import LOOP_ROOM, TILE_ROOM
 from minitile.hardware import THREAD_REGISTERS, WARPGROUP
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import control, roles
@@ -32,6 +32,7 @@ LIMIT = {
     1: THREAD_REGISTERS,
     2: 240,
     3: 160,
+    4: 112,
 }  # registers of a consumer thread, by warpgroups: setmaxnreg's sum over all must fit
 
 
@@ -40,7 +41,7 @@ def side_by_side(loop: control.For, threads: int, consumers: int) -> Schedule | 
     has no such gemms, registers do not suffice, or operations would pass others that access the same memory."""
     ops = [op for op in loop.body.ops if not op.terminator]
     gemms = [op for op in ops if isinstance(op, roles.AsyncGemm)]
-    if len(gemms) < 2 or _registers(gemms, threads) + TILE_ROOM > LIMIT.get(consumers // WARPGROUP, 128):
+    if len(gemms) < 2 or not _fits(_registers(gemms, threads), consumers):
         return None
     late = _late(ops, gemms[-1])
     if late is None or gemms[-1] not in depending(ops, {r for g in gemms[:-1] for r in g.results}):
@@ -73,6 +74,12 @@ def _registers(gemms: Sequence[roles.AsyncGemm], threads: int) -> int:
     """Of a thread: for the tiles that gemms read or make, each in registers of its own."""
     tiles = [v for g in gemms for v in (g.a, g.c) if isinstance(v.type, TileType)]
     return sum(math.prod(t.shape) * t.dtype.bits // 32 for t in tiles) // threads
+
+
+def _fits(registers: int, consumers: int) -> bool:
+    """Whether a thread of so many consumers has room for tiles of so many registers and what it needs besides."""
+    groups = consumers // WARPGROUP
+    return registers + (TILE_ROOM if groups < 3 else LOOP_ROOM) <= LIMIT.get(groups, 0)
 
 
 def _late(ops: Sequence[Op], gemm: roles.AsyncGemm) -> set[Op] | None:

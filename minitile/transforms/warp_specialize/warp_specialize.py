@@ -53,6 +53,7 @@ from minitile.transforms.sync.reasons import of_ring
 from minitile.transforms.warp_specialize.multicast import Common, find_common
 from minitile.transforms.warp_specialize.ping_pong import Teams, find_teams, part
 from minitile.transforms.warp_specialize.producer_partition import PipelineState, Refused, Ring, Rings, find_rings
+from minitile.transforms.warp_specialize.second_slots import second_slots
 
 StateValues = dict[PipelineState, tuple[Value, Value]]  # slot and phase
 
@@ -72,6 +73,8 @@ def warp_specialize(kernel: Kernel, context: PassContext) -> None:
         context.notes.append(f"not warp-specialised: {reason}")
         return
     context.notes.extend(f"copied by the consumers: {note}" for note in rings.notes)
+    if teams is None:
+        rings = second_slots(kernel, rings, context.target)
     together = find_common(launch, rings)
     registers = registers_of(launch, context.target) if kernel.attrs.get("resources_are_hints") else None
     copying = producer_threads(launch.threads, registers, kernel.attrs.get("min_ctas", 1))
@@ -372,6 +375,8 @@ class _Producer(Role):
                 end = source.terminator or control.Yield(())
                 self.b.emit(handing(end, self.get, self.handed(op, source, inner, pipeline_states)))
         new = self.b.emit(handing(op, self.get, init, **regions))
+        if isinstance(new, control.For) and isinstance(op, control.For):
+            new.apart = op.apart
         self.depth -= op.repeats
         kept = [r for r in op.results if r in self.rings.slice.wanted]
         self.names.update(zip(kept, new.results, strict=False))

@@ -182,7 +182,9 @@ class Loop:
         return found
 
 
-def _product(m: int, n: int, k: int, threads: int, stages: int, trips: int = 128, make: Any = product, **more: Any) -> Loop:
+def _product(
+    m: int, n: int, k: int, threads: int, stages: int, trips: int = 128, make: Any = product, **more: Any
+) -> Loop:
     rows, columns = BLOCKS[0] * m, BLOCKS[1] * n
     constants = {"num_stages": stages, "threads": threads}
     if make is not softened:
@@ -209,11 +211,27 @@ LOOPS: dict[str, Loop] = {
 }
 
 
+# Others, to find what the model lacks.
+MORE: dict[str, Loop] = {
+    "gemm 128x128x32": _product(128, 128, 32, 128, 8),
+    "gemm 128x128x128": _product(128, 128, 128, 128, 3, trips=64),
+    "gemm 128x128x64, 256 threads": _product(128, 128, 64, 256, 4),
+    "gemm 128x192x64": _product(128, 192, 64, 256, 4),
+    "gemm 64x256x64": _product(64, 256, 64, 128, 4),
+    "gemm 64x64x64": _product(64, 64, 64, 128, 8),
+    "gemm fp8 128x256x128": _product(128, 256, 128, 256, 4, make=product_fp8, dtype="float8_e4m3fn"),
+    "exp2 of gemm, 128 threads": _product(128, 128, 64, 128, 4, make=softened),
+    "attention d128, tiles of 64": _attention(128, 64, 3),
+    "attention d64, tiles of 64": _attention(64, 64, 3),
+    "attention d64, 192 rows": _attention(64, 128, 3, threads=384),
+}
+
+
 def expected(compiled: CompiledKernel) -> list[Turn]:
     """The turns that the cost model has of a kernel."""
-    turns: list[Turn] = []
-    compile_ir(compiled.case.trace(), compiled.target, compiled.passes, turns=turns)
-    return turns
+    found: list[Turn] = []
+    compile_ir(compiled.case.trace(), compiled.target, compiled.passes, turns=found)
+    return found
 
 
 def interval(line: Any, trips: int) -> float:
@@ -246,17 +264,20 @@ def measured(loop: Loop, compiled: CompiledKernel, launches: int = 9) -> dict[in
     return {line: statistics.median(cycles) for line, cycles in found.items()}
 
 
-def rows_of(clock: Callable[[Loop, CompiledKernel], dict[int, float]] | None) -> list[dict[str, Any]]:
+def rows_of(
+    loops: dict[str, Loop], clock: Callable[[Loop, CompiledKernel], dict[int, float]] | None
+) -> list[dict[str, Any]]:
     """The table's rows: a loop, its expected and measured intervals, and how far the first is from the second."""
     rows = []
-    for name, loop in LOOPS.items():
+    for name, loop in loops.items():
         compiled = loop.compiled()
-        turns = expected(compiled)
+        hoped = expected(compiled)
         cycles = clock(loop, compiled) if clock is not None else {}
-        hope = max((turn.interval for turn in turns), default=math.nan)
+        hope = max((turn.interval for turn in hoped), default=math.nan)
         real = max(cycles.values(), default=math.nan)
         rows.append({"loop": name, "expected": hope, "measured": real, "off": hope / real - 1})
-        for turn in turns:
+        rows[-1]["busy"] = {unit: cycles for turn in hoped for unit, cycles in turn.busy().items()}
+        for turn in hoped:
             print("\n".join(draw(turn)))
             if turn.line in cycles:
                 print(f"  measured: {cycles[turn.line]:.0f} cycles a turn")
@@ -276,8 +297,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--expected", action="store_true", help="no GPU: only what is expected")
     parser.add_argument("--out", default="", help="write OUT.md and OUT.json")
+    parser.add_argument("--more", action="store_true", help="loops that are not in the table as well")
     options = parser.parse_args()
-    rows = rows_of(None if options.expected else measured)
+    rows = rows_of({**LOOPS, **(MORE if options.more else {})}, None if options.expected else measured)
     print("\n".join(table(rows)))
     if options.out:
         import timing

@@ -1,5 +1,5 @@
-"""Clocks of a kernel's loops, turn by turn, in a tensor of the program's (`T.profile`): what a turn takes on a GPU, to be
-held against what it was expected to cost.
+"""Clocks of a kernel's loops, turn by turn, in a tensor of the program's (`T.profile`): what a turn takes on a GPU, to
+be held against what it was expected to cost.
 
     for … (%k, %c) {                 %p = address of %P[row, warp, 0], of the block that is first
       …                         →    for … (%k, %c, %p) {
@@ -30,8 +30,10 @@ def record_turns(kernel: Kernel, context: PassContext) -> None:
     tensor = next((v for v in kernel.params if v.name == kernel.attrs.get("profile")), None)
     if tensor is None:
         return
-    if context.target.backend != "nvidia":
-        raise TargetError(f"T.profile on {context.target}: there is no clock", hint="leave it out, or use an NVIDIA GPU")
+    if not context.target.has("clock64"):
+        raise TargetError(
+            f"T.profile on {context.target}: there is no clock", hint="leave it out, or choose another target"
+        )
     rows, _, turns = map(int, tensor.shape)
     loops = [(op, block) for block in _blocks(kernel) for op in block.ops if isinstance(op, control.For) and _works(op)]
     top = Block()

@@ -34,6 +34,7 @@ SUITES = {  # the module of each
     "serving": "serving",
     "tilelang": "tilelang_peers",
     "attention": "attention_bars",
+    "schedule": "schedule_bars",
 }
 SLACK = 0.04  # how far below the bar of its row a cell may lie
 

@@ -71,7 +71,7 @@ class Target:
     lds_dma_128, lds_transpose, counted_stores (a block's barrier orders nothing in global memory: waves wait for
     their own accesses by count); add_f16x2, add_bf16x2 (atomics on pairs of these), add_vectors (on up to 16 bytes of
     floats in global memory); max_f16x2, max_bf16x2 (the greater and lesser of pairs of these), warp_reduce (one
-    instruction combines 32-bit integers of all lanes).
+    instruction combines 32-bit integers of all lanes); clock64 (a register that counts a multiprocessor's cycles).
     """
 
     name: str

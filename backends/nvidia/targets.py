@@ -26,6 +26,7 @@ _SM80 = frozenset(
         "max_f16x2",
         "max_bf16x2",
         "warp_reduce",
+        "clock64",
     }
 )
 _SM89 = _SM80 | {"mma_fp8"}

@@ -50,6 +50,7 @@ from minitile.transforms.pipeline.skew import skew
 from minitile.transforms.pipeline.software_pipeline import software_pipeline
 from minitile.transforms.pipeline.spread_copies import spread_copies
 from minitile.transforms.schedule.cost import Turn
+from minitile.transforms.schedule.record import record_turns
 from minitile.transforms.schedule.verify import check_schedule
 from minitile.transforms.sync.allocate_shared_memory import allocate_shared_memory
 from minitile.transforms.sync.complete_origins import complete_origins
@@ -165,6 +166,7 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     # What induction has replaced would keep registers busy through its loop.
     ("dead_code", dead_code),
     # Behind all that moves code, and makes threads meet.
+    ("record_turns", record_turns),
     ("warp_barriers", warp_barriers),
     ("complete_origins", complete_origins),
 ]
@@ -332,7 +334,7 @@ def compile_ir(
 def written_tensors(kernel: Kernel) -> tuple[str, ...]:
     """The tensors that a traced kernel writes, by name."""
     written = {access.mem for op in kernel.walk() for access in op.accesses() if access.writes}
-    return tuple(v.name for v in kernel.params if v in written)
+    return tuple(v.name for v in kernel.params if v in written or v.name == kernel.attrs.get("profile"))
 
 
 def check_threads(launch: control.Launch, target: Target) -> None:

@@ -29,6 +29,7 @@ KERNEL: dict[str, tuple[Any, int, int]] = {
     "counts_threads": (bool, 0, 1),
     "min_ctas": (int, 1, 32),
     "l2_hit_ratio": (tuple[str, float], 0, 0),
+    "profile": (str, 0, 0),
     "tensor_maps": (tuple[tuple[Any, ...], ...], 0, 1 << 31),
 }
 FACT = (int, 1, 1 << 31)

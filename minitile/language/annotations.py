@@ -8,7 +8,7 @@ from typing import Any
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import shown
 from minitile.ir.ops import arith, control, tile
-from minitile.ir.types import BOOL
+from minitile.ir.types import BOOL, i64
 from minitile.language.memory import Memory, Region, as_region
 from minitile.language.scalars import (
     Expr,
@@ -171,6 +171,34 @@ def use_swizzle(panel_size: int = 8, order: str = "row", enable: bool = True, nu
         raise trace.error(f"T.use_swizzle(num_xcds={xcds})", "a GPU has at least one XCD")
     if enable:
         trace.attrs["rasterise"] = ("col" if order == "column" else order, size, xcds)
+
+
+def profile(clocks: Memory) -> None:
+    """Records when each turn of the kernel's loops begins, in cycles of the multiprocessor's clock, for the first block
+    of the grid. It is for measuring a schedule (docs/schedule.md): a kernel with it is a little slower. NVIDIA.
+
+    Each loop that has no other loop in it gets a row of `clocks`, in the order of the program as it is compiled; the
+    compiled kernel's notes say which line a row is of. A warp that runs the loop fills its line of the row, as far as
+    there is room; what it has run again (a loop in a loop) is overwritten. All else keeps its value.
+
+    Args:
+        clocks: a tensor of the signature, (rows, warps, turns) int64, which nothing else in the kernel uses.
+
+    Raises:
+        LanguageError: other memory; a second tensor.
+        TargetError: AMD.
+
+    Example:
+        ```py
+        T.profile(clocks)  # clocks: T.Tensor((2, 8, 256), T.int64)
+        ```
+    """
+    trace = tile_scope("T.profile")
+    fits = isinstance(clocks, Memory) and clocks.space == "global" and clocks.value.dtype is i64
+    if not fits or len(clocks.shape) != 3 or not all(isinstance(extent, int) for extent in clocks.static_shape):
+        raise trace.error(f"T.profile of {shown(clocks)}", "a tensor of the signature: (rows, warps, turns) int64")
+    if trace.attrs.setdefault("profile", clocks.value.name) != clocks.value.name:
+        raise trace.error("T.profile of two tensors", "one has a row for each loop")
 
 
 def assume(condition: Any) -> None:

@@ -43,6 +43,9 @@ def skew(kernel: Kernel, context: PassContext) -> None:
         if isinstance(op, roles.WarpSpecialized):
             late: set[Value] = set()
             threads = kernel.threads
+            for loop in op.producer.walk() if context.turns is not None else ():
+                if isinstance(loop, control.For):
+                    _draw(loop, None, context)
             _block(op.consumer, (threads, threads), late, context)
             _feed_last(op.producer, late)
             if any(isinstance(inner, roles.OrderBarrierWait) for inner in op.consumer.walk()):
@@ -62,8 +65,8 @@ def _block(block: Block, threads: _Threads | None, late: set[Value], context: Pa
                 _block(region, None if threads is None else (mine, threads[1]), late, context)
         own = isinstance(op, control.For) and op.order is not None
         line = _line(op, threads) if isinstance(op, control.For) else None
-        if line is not None and isinstance(op, control.For) and context.turns is not None:
-            context.turns.append(turn_of(op, line, context.target.rates))
+        if context.turns is not None and isinstance(op, control.For) and (line or threads):
+            _draw(op, line, context)
         if line is None or not isinstance(op, control.For):
             b.emit(op)
         elif not any(stage for _, stage in line):
@@ -74,6 +77,15 @@ def _block(block: Block, threads: _Threads | None, late: set[Value], context: Pa
             late |= {each.pipeline for each, stage in line if stage and isinstance(each, roles.ConsumerWait)}
             several = threads is not None and threads[0] > WARPGROUP and threads[0] == threads[1]
             _expand(b, op, line, own, several)
+
+
+def _draw(loop: control.For, line: Line | None, context: PassContext) -> None:
+    """What a turn is expected to cost: of a loop by a schedule, or of a role's that stays as it is and has no other in
+    it."""
+    ops = loop.body.ops[:-1]
+    if context.turns is not None and (line or not any(isinstance(op, control.Loop) for op in ops)):
+        turn = turn_of(loop, line or [(op, 0) for op in ops], context.target.rates)
+        context.turns += [turn] if turn.interval else []
 
 
 def _feed_last(block: Block, late: set[Value]) -> None:

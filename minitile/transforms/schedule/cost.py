@@ -76,6 +76,8 @@ def _cost(op: Op, rates: Rates) -> tuple[str, float]:
     if isinstance(op, tile.Gemm):
         depth = op.a.shape[0 if op.transpose_a else -1]
         return "tensor", math.prod(op.c.shape) * depth * op.a.dtype.bits / 16 / rates.products
+    if isinstance(op, roles.TmaCopy):
+        return "copy", math.prod(op.dst.shape) * op.dst.dtype.bits / 8 / rates.copied
     for access in op.accesses():
         tensor = isinstance(access.mem, Value) and isinstance(access.mem.type, TensorType)
         if tensor and isinstance(op, (tile.Copy, tile.Load, tile.Store)):

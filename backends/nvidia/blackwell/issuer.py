@@ -20,8 +20,8 @@
 
 An accumulator is what a slot of TMA's ring is: the payload of a pipeline, which the issuer fills and the others release
 once they have loaded it. Its barriers count what the hardware does: a commit is the one arrival that says "full". The
-release of a slot of TMA's ring is a commit as well, at the slot's barrier. So nobody waits for a product but those who
-load it; and where the loads stand in a loop (tiles of a persistent kernel), an accumulator has two versions, if tensor
+release of a slot of TMA's ring is a commit as well, at the slot's barrier. So only those wait for a product who load
+it; and where the loads stand in a loop (tiles of a persistent kernel), an accumulator has two versions, if tensor
 memory has the columns: while one is loaded and stored, products add to the other.
 
 The part of each role is all that its own operations need (parts.py). Products stay with those who load them, with a
@@ -31,10 +31,11 @@ to tile, slots that blocks of a cluster fill in common.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from minitile.analysis.op_places import Places
 from minitile.backends.nvidia.blackwell.parts import Part
 from minitile.backends.nvidia.blackwell.products import columns_of
 from minitile.backends.nvidia.blackwell.shapes import COLUMNS, allocated
@@ -44,7 +45,6 @@ from minitile.ir.ops import arith, blackwell, control, roles, tile
 from minitile.ir.origin import Origin, places
 from minitile.ir.rewrite import recast
 from minitile.ir.types import I32, BufferType, ScalarType, TensorType
-from minitile.transforms.warp_specialize.producer_partition import Places
 
 WARP = 32
 AHEAD = 2  # versions of an accumulator that is loaded in a loop
@@ -102,7 +102,7 @@ class _Split:
         found = [self.accumulator(op.result) for op in allocs]
         self.check_issuer()
         slots = self.placed(allocs, found)
-        made = [self.channel(each, count) for each, count in zip(found, slots, strict=True)]
+        made = [self.pipeline(each, count) for each, count in zip(found, slots, strict=True)]
         memory = [op for op in self.body.ops if isinstance(op, blackwell.TensorMemory)]
         self.body.ops = [op for op in self.body.ops if op not in allocs and op not in memory]
         for gemm in self.gemms:
@@ -179,7 +179,7 @@ class _Split:
         return isinstance(op, mine)
 
     def check_issuer(self) -> None:
-        """One warp can do what the issuer's part is made of: scalars, loops, and loads of what nobody writes."""
+        """One warp can do what the issuer's part is made of: scalars, loops, and loads of what the kernel does not write."""
         written = {a.mem for op in self.kernel.walk() for a in op.accesses() if a.writes}
         part = Part(self.body, self.is_issued)
         for op in part.needed:
@@ -192,7 +192,7 @@ class _Split:
             if not allocs and not (known and all(isinstance(r.type, ScalarType) for r in op.results)):
                 raise _Refused(f"they depend on `{op.mnemonic}`")
 
-    # Accumulators as channels ---------------------------------------------------------------------------------------
+    # Accumulators as payload ----------------------------------------------------------------------------------------
 
     def placed(self, allocs: list[blackwell.TensorAlloc], found: list[_Accumulator]) -> list[int]:
         """How many versions each accumulator has; all get their columns."""
@@ -214,23 +214,23 @@ class _Split:
                 other.columns = allocated(total)
         return slots
 
-    def channel(self, each: _Accumulator, slots: int) -> roles.MbarrierPipeline:
+    def pipeline(self, each: _Accumulator, slots: int) -> roles.MbarrierPipeline:
         """The pipeline of an accumulator, and what either role does with it, in the program as it is."""
         threads = self.launch.threads
-        pipeline = roles.MbarrierPipeline((each.buffer,), slots, threads)
-        pipeline.result.name = "accumulators"
-        pipeline.loc = each.loads[0].loc
-        pipeline.why = self.why(each, "mbarrier init")
+        made = roles.MbarrierPipeline((each.buffer,), slots, threads)
+        made.result.name = "accumulators"
+        made.loc = each.loads[0].loc
+        made.why = self.why(each, "mbarrier init")
         index, phase = self.state(each, slots)
         with self.b.inside(Block()) as before, self.b.because(self.why(each, "WAR: accumulator loaded")):
             if each.loops:
-                self.b.emit(blackwell.ProductsAcquire(pipeline.result, index, phase))
+                self.b.emit(blackwell.ProductsAcquire(made.result, index, phase))
         with self.b.inside(Block()) as behind, self.b.because(self.why(each, "products of the accumulator")):
-            self.b.emit(blackwell.ProductsCommit(pipeline.result, index))
+            self.b.emit(blackwell.ProductsCommit(made.result, index))
         with self.b.inside(Block()) as full, self.b.because(self.why(each, "RAW: accumulator complete")):
-            self.b.emit(roles.ConsumerWait(pipeline.result, index, phase))
+            self.b.emit(roles.ConsumerWait(made.result, index, phase))
         with self.b.inside(Block()) as done, self.b.because(self.why(each, "WAR: accumulator loaded")):
-            self.b.emit(roles.ConsumerRelease(pipeline.result, index))
+            self.b.emit(roles.ConsumerRelease(made.result, index))
         ops: list[Op] = []
         for op in each.block.ops:
             ops += before.ops if op is each.products[0] else full.ops if op is each.loads[0] else []
@@ -238,13 +238,16 @@ class _Split:
             ops += behind.ops if op is each.products[-1] else done.ops if op is each.loads[-1] else []
         each.block.ops = ops
         slot = index if slots > 1 else None
-        for user in (*self.gemms, *each.loads):
-            if user.d is each.buffer:
-                user.d_slot = slot
-        return pipeline
+        for gemm in self.gemms:
+            if gemm.d is each.buffer:
+                gemm.d_slot = slot
+        for load in each.loads:
+            load.d_slot = slot
+        return made
 
     def why(self, each: _Accumulator, reason: str) -> Origin:
-        return Origin("issue_apart", reason, places(op.loc for op in each.products), places(op.loc for op in each.loads))
+        products, loads = (places(op.loc for op in ops) for ops in (each.products, each.loads))
+        return Origin("issue_apart", reason, products, loads)
 
     def state(self, each: _Accumulator, slots: int) -> tuple[Value, Value]:
         """The slot and the phase at a turn of the accumulator's block, carried through the loops around."""
@@ -257,7 +260,7 @@ class _Split:
             state = loop.body.add_arg(I32, "slot"), loop.body.add_arg(I32, "phase")
         if not each.loops:
             return state
-        end = each.block.ops.pop()
+        last_op = each.block.ops.pop()
         with b.inside(each.block):
             if slots > 1:
                 following = b.add(state[0], 1)
@@ -266,7 +269,7 @@ class _Split:
                 last = b.select(wraps, b.constant(0), following), turn
             else:
                 last = state[0], b.xor(state[1], 1)
-        each.block.ops.append(end)
+        each.block.ops.append(last_op)
         for loop in each.loops:
             end = loop.body.terminator
             assert isinstance(end, control.Yield)
@@ -283,8 +286,8 @@ class _Split:
 
     # The roles --------------------------------------------------------------------------------------------------------
 
-    def assemble(self, issuer: Block, consumer: Block, memory: list[Op], made: list[Op]) -> None:
-        """Tensor memory is allocated and named in front of all roles. A slot of TMA's ring is released by one commit."""
+    def assemble(self, issuer: Block, consumer: Block, memory: Sequence[Op], made: Sequence[Op]) -> None:
+        """Tensor memory is allocated and named in front of all roles; one commit releases a slot of TMA's ring."""
         _replace(issuer, self.committed)
         for ring in self.pipelines.values():
             ring.consumers = WARP

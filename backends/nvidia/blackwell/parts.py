@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from minitile.analysis.op_places import Places
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import control
@@ -25,14 +26,12 @@ class Part:
     """`needed`: the operations of the part; `wanted`: the values that they take, or hand on."""
 
     def __init__(self, body: Block, keeps: Callable[[Op], bool]) -> None:
-        self.parent: dict[Block, Op] = {}
-        self.block_of: dict[Op, Block] = {}
-        self._enter(body)
+        self.places = Places(body)
         self.needed: set[Op] = set()
         self.wanted: set[Value] = set()
         self.names: dict[Value, Value] = {}
         self.b = Builder(Block())
-        for op in self.block_of:
+        for op in self.places.block:
             if not op.pure and not op.terminator and not isinstance(op, control.Structured) and keeps(op):
                 self._need(op)
 
@@ -42,31 +41,20 @@ class Part:
             self._block(body)
         return made
 
-    def effects(self) -> Collection[Op]:
-        """Those of its operations that are not pure."""
-        return [op for op in self.needed if not op.pure and not isinstance(op, control.Structured)]
-
     # What is needed --------------------------------------------------------------------------------------------------
-
-    def _enter(self, block: Block) -> None:
-        for op in block.ops:
-            self.block_of[op] = block
-            for region in op.regions:
-                self.parent[region] = op
-                self._enter(region)
 
     def _need(self, op: Op) -> None:
         """An operation with all inside of it that it is not structured around, what is around it, and its operands."""
         if op in self.needed:
             return
         self.needed.add(op)
-        around = self.parent.get(self.block_of[op])
+        around = self.places.around(op)
         if around is not None:
             self._need(around)
         self._want(op.decides() if isinstance(op, control.Structured) else op.operands)
         if not isinstance(op, control.Structured):
             for inner in op.walk():
-                self._want([v for v in inner.operands if v.owner not in self.parent])
+                self._want([v for v in inner.operands if v.owner not in self.places.parent])
 
     def _want(self, values: Collection[Value]) -> None:
         work = list(values)
@@ -75,8 +63,8 @@ class Part:
             if value in self.wanted:
                 continue
             self.wanted.add(value)
-            op = self.parent.get(value.owner) if isinstance(value.owner, Block) else value.op
-            if op is None or op not in self.block_of:
+            op = self.places.parent.get(value.owner) if isinstance(value.owner, Block) else value.op
+            if op is None or op not in self.places.block:
                 continue
             self._need(op)
             if isinstance(op, control.Structured):

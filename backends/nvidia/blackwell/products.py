@@ -213,8 +213,7 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
         free=op.phase is None,
     )
     if op.phase is None:
-        with b.when(low.once["issuer"]):
-            b.emit(products)
+        b.emit(products)
         return
     barrier = low.in_entry(("buffer", ring), lambda b: b.emit(thread.BufferAddress(ring)).result)
     with b.when(low.first_thread()):
@@ -258,7 +257,8 @@ def load(low: Lowering, op: blackwell.TensorLoad) -> Value:
             at += count
         for row in range(rows):
             for at, count in parts:
-                made.append(b.emit(blackwell.TensorRegisters(address, d, op.d.dtype, count, (row * n + at,), slot=slot)).result)
+                place = (row * n + at,)
+                made.append(b.emit(blackwell.TensorRegisters(address, d, op.d.dtype, count, place, slot=slot)).result)
         return low.concat(made)
 
     if getattr(written.op, "value", None) is True:
@@ -290,7 +290,7 @@ class _Matrix(_Operand):
         return bits - (1 << 64) if bits >> 63 else bits
 
 
-# The role that issues --------------------------------------------------------------------------------------------------
+# The issuer, which is one thread ------------------------------------------------------------------------------------
 
 
 def acquire(low: Lowering, op: blackwell.ProductsAcquire) -> None:
@@ -300,16 +300,11 @@ def acquire(low: Lowering, op: blackwell.ProductsAcquire) -> None:
 
 
 def commit(low: Lowering, op: blackwell.ProductsCommit) -> None:
-    _commit(low, pipelines.full(low, op), low.get(op.pipeline))
+    low.b.emit(blackwell.Tcgen05Commit(pipelines.full(low, op), low.get(op.pipeline)))
 
 
 def release(low: Lowering, op: blackwell.ProductsRelease) -> None:
-    _commit(low, pipelines.empty(low, op), low.get(op.pipeline))
-
-
-def _commit(low: Lowering, barrier: Value, ring: Value) -> None:
-    with low.b.when(low.once["issuer"]):
-        low.b.emit(blackwell.Tcgen05Commit(barrier, ring))
+    low.b.emit(blackwell.Tcgen05Commit(pipelines.empty(low, op), low.get(op.pipeline)))
 
 
 RULES: dict[type[Op], Any] = {

@@ -287,8 +287,7 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
             low.once["elected"] = b.emit(hopper.Elect()).result
             low.ops(op.producer)
         if isinstance(op, blackwell.IssuerSpecialized):
-            with b.when(b.compare("eq", warp, first + 1)):
-                low.once["elected"] = low.once["issuer"] = b.emit(hopper.Elect()).result
+            with b.when(b.compare("eq", warp, first + 1)), b.when(b.emit(hopper.Elect()).result):
                 low.ops(op.issuer)
         b.emit(control.Yield(()))
     with b.inside(consumer):

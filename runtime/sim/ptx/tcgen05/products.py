@@ -132,9 +132,11 @@ class Products:
         m.mbarriers.check_fenced(barrier, thread, site)
         step, known = self.latest.get(thread, (0, site))[0], self.known.get(thread)
         empty = np.zeros(0, np.int64)
-        m.bulk.load(
-            Load(barrier, empty, empty, 0, thread, site, action=lambda: self._arrive(thread, step, known, barrier, site))
-        )
+
+        def arrive() -> None:
+            self._arrive(thread, step, known, barrier, site)
+
+        m.bulk.load(Load(barrier, empty, empty, 0, thread, site, action=arrive))
 
     def _arrive(self, thread: int, step: int, known: Array | None, barrier: MBarrier, site: int) -> None:
         m = self.machine

@@ -45,12 +45,13 @@ class NvidiaBackend(Backend):
     def passes(self, target: Target) -> Mapping[str, Sequence[tuple[str, Pass]]]:
         if not target.has("tcgen05"):
             return {}
+        from minitile.backends.nvidia.blackwell.issuer import issue_apart
         from minitile.backends.nvidia.blackwell.tensor_memory import await_products, one_team, tensor_memory
 
         return {
             "deepen_stages": [("one_team", one_team)],
             "tma_multistage": [("await_products", await_products)],
-            "software_pipeline": [("tensor_memory", tensor_memory)],
+            "software_pipeline": [("tensor_memory", tensor_memory), ("issue_apart", issue_apart)],
         }
 
     def legalize(self, kernel: Kernel, target: Target) -> None:

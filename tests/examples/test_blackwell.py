@@ -242,7 +242,7 @@ def test_tensor_schedules(target: str, tiles: dict[str, Any], schedule: str) -> 
     assert ("cp.async.bulk.tensor.2d.shared" in ptx) == (tiles not in ({"num_stages": 0}, BY_CP_ASYNC))
 
 
-@pytest.mark.parametrize("how", [{}, ONE_ROLE, BY_CP_ASYNC])
+@pytest.mark.parametrize("how", [ONE_ROLE, BY_CP_ASYNC])
 def test_no_warp_lags_by_a_phase(target: str, how: dict[str, Any]) -> None:
     """A product's mbarrier takes the commit, and an arrival of each of the warps that wait: 4 for 128 threads."""
     _, ptx = multiplied(target, 128, 64, 264, num_stages=2, **how)

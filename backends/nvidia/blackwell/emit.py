@@ -49,7 +49,14 @@ def products(w: Emitter, op: blackwell.TensorProducts) -> None:
         to = f"[{d}+{block * op.columns}]" if block else f"[{d}]"
         x, y = _moved(w, op.a, offset), _moved(w, op.b, op.b_offsets[k])
         w.emit(f"{opcode} {to}, {x}, {y}, {word}, {always if k else adds};")
-    w.order(f"tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 {_place(w, op.barrier)};")
+
+
+def commit(w: Emitter, op: blackwell.Tcgen05Commit) -> None:
+    w.order(f"tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 {_place(w, op.address)};")
+
+
+def fence(w: Emitter, op: blackwell.Tcgen05Fence) -> None:
+    w.order(f"tcgen05.fence::{op.side}_thread_sync;")
 
 
 def registers(w: Emitter, op: blackwell.TensorRegisters) -> None:
@@ -73,5 +80,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     blackwell.TensorMemoryFree: memory_free,
     blackwell.TensorAlloc: alloc,
     blackwell.TensorProducts: products,
+    blackwell.Tcgen05Commit: commit,
+    blackwell.Tcgen05Fence: fence,
     blackwell.TensorRegisters: registers,
 }

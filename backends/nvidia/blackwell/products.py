@@ -19,10 +19,11 @@ from minitile.analysis.affine import Affine, Facts
 from minitile.backends.base import GemmPlan
 from minitile.backends.nvidia.blackwell.descriptors import SHARED, SWIZZLE, VERSION, instruction, word
 from minitile.backends.nvidia.blackwell.shapes import I8, MOST_COLUMNS, Kind, kind_of, misfit
+from minitile.backends.nvidia.hopper import pipelines
 from minitile.backends.nvidia.hopper.wgmma import _Operand, panels_of, readable
 from minitile.hardware import WARPGROUP
 from minitile.ir.core import Op, Value
-from minitile.ir.ops import arith, blackwell, control, hopper, thread, tile
+from minitile.ir.ops import arith, blackwell, control, hopper, roles, thread, tile
 from minitile.ir.origin import Origin
 from minitile.ir.types import BufferType, u32, u64
 from minitile.layout import Digit, Layout, boxed
@@ -114,19 +115,25 @@ def load_plan(op: blackwell.TensorLoad, threads: int) -> GemmPlan:
 
 
 def memory(low: Lowering, op: blackwell.TensorMemory) -> Value:
-    """Allocation and the mbarrier of the products, known to all threads behind a barrier."""
+    """Allocation, and the mbarrier of products that all wait for; both are known to all threads behind a barrier, that
+    of the pipelines where there are some to come."""
     b = low.b
-    slot, ring = _words(low, op, u32, 4, "tensor_slot"), _words(low, op, u64, 8, "product")
-    low.once["product"] = ring
-    with b.when(low.first_thread()):
-        start = b.emit(thread.BufferAddress(ring)).result
-        b.emit(hopper.MbarrierInit(start, ring, 1 + low.threads // 32))
-        b.emit(hopper.MbarrierInitFence())
+    slot = _words(low, op, u32, 4, "tensor_slot")
+    start = b.emit(thread.BufferAddress(slot)).result
+    ops = list(low.kernel.walk())
+    if any(isinstance(each, blackwell.TensorGemm) and each.phase is not None for each in ops):
+        ring = low.once["product"] = _words(low, op, u64, 8, "product")
+        with b.when(low.first_thread()):
+            word = b.emit(thread.BufferAddress(ring)).result
+            b.emit(hopper.MbarrierInit(word, ring, 1 + low.threads // 32))
+            b.emit(hopper.MbarrierInitFence())
     with b.when(_first_warp(low)):
-        b.emit(blackwell.TensorMemoryAlloc(b.emit(thread.BufferAddress(slot)).result, slot, op.columns))
-    id, threads = low.meeting
-    b.emit(thread.Barrier(id=id, threads=threads))
-    return b.emit(blackwell.TensorMemoryAddress(b.emit(thread.BufferAddress(slot)).result, slot)).result
+        b.emit(blackwell.TensorMemoryAlloc(start, slot, op.columns))
+    if "product" in low.once:
+        id, threads = low.meeting
+        b.emit(thread.Barrier(id=id, threads=threads))
+    low.once["tensor_slot"] = slot
+    return start
 
 
 def _words(low: Lowering, op: Op, dtype: Any, size: int, name: str) -> Value:
@@ -142,15 +149,37 @@ def _first_warp(low: Lowering) -> Value:
     return value
 
 
+def _address(low: Lowering, memory: Value) -> Value:
+    """Of the kernel's tensor memory."""
+    if "tensor_memory" not in low.once:
+        made = low.b.emit(blackwell.TensorMemoryAddress(low.get(memory), low.once["tensor_slot"])).result
+        low.once["tensor_memory"] = made
+    found: Value = low.once["tensor_memory"]
+    return found
+
+
 def alloc(low: Lowering, op: blackwell.TensorAlloc) -> Value:
-    new = low.b.emit(blackwell.TensorAlloc(low.get(op.memory), op.type_, op.column)).result
-    low.once["column", new] = low.b.add(low.get(op.memory), op.column)
+    address = _address(low, op.memory)
+    new = low.b.emit(blackwell.TensorAlloc(address, op.type_, op.column)).result
+    low.once["column", new] = low.b.add(address, op.column)
     return new
 
 
+def _column(low: Lowering, d: Value, slot: Value | None) -> Value:
+    """The address of an accumulator, of its version at hand."""
+    first: Value = low.once["column", d]
+    return first if slot is None else low.b.add(first, low.b.mul(low.get(slot), columns_of(d.shape)))
+
+
+def columns_of(shape: tuple[int, ...]) -> int:
+    """Of an accumulator's version."""
+    return shape[0] // ROWS * shape[1]
+
+
 def free(low: Lowering, op: blackwell.TensorFree) -> None:
+    address, buffers = _address(low, op.memory), tuple(low.get(v) for v in op.buffers)
     with low.b.when(_first_warp(low)):
-        low.b.emit(blackwell.TensorMemoryFree(low.get(op.memory), tuple(low.get(v) for v in op.buffers), op.columns))
+        low.b.emit(blackwell.TensorMemoryFree(address, buffers, op.columns))
 
 
 def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
@@ -161,35 +190,46 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
     x = _Matrix(low, op.a, op.a_slot, op.a_indices, 0 if op.transpose_a else 1)
     y = _Matrix(low, op.b, op.b_slot, op.b_indices, 1 if op.transpose_b else 0)
     steps = range(0, op.k, kind.k)
-    ring: Value = low.once["product"]
-    barrier = low.in_entry(("buffer", ring), lambda b: b.emit(thread.BufferAddress(ring)).result)
     accumulate, first, second = low.get(op.accumulate), x.descriptor(None, m), y.descriptor(None, n)
+    column, slot = _column(low, d, op.d_slot), None if op.d_slot is None else low.get(op.d_slot)
     slots = tuple(low.get(v) for v in (op.a_slot, op.b_slot) if v is not None)
+    ring: Value = low.once["product"] if op.phase is not None else low.get(_pipeline(low, op.d))
+    products = blackwell.TensorProducts(
+        first,
+        second,
+        column,
+        accumulate,
+        ring,
+        d,
+        (low.get(op.a), low.get(op.b)),
+        slots if len(slots) == 2 else (),
+        kind.name,
+        _instruction(kind, op, n, not x.k_major, not y.k_major),
+        n,
+        tuple(x.at(block, k) >> 4 for block in range(0, m, ROWS) for k in steps),
+        tuple(y.at(0, k) >> 4 for k in steps),
+        slot=slot,
+        reused=op.reused,
+        free=op.phase is None,
+    )
+    if op.phase is None:
+        b.emit(products)
+        return
+    barrier = low.in_entry(("buffer", ring), lambda b: b.emit(thread.BufferAddress(ring)).result)
     with b.when(low.first_thread()):
-        b.emit(
-            blackwell.TensorProducts(
-                first,
-                second,
-                low.once["column", d],
-                accumulate,
-                barrier,
-                ring,
-                d,
-                (low.get(op.a), low.get(op.b)),
-                slots if len(slots) == 2 else (),
-                kind.name,
-                _instruction(kind, op, n, not x.k_major, not y.k_major),
-                n,
-                tuple(x.at(block, k) >> 4 for block in range(0, m, ROWS) for k in steps),
-                tuple(y.at(0, k) >> 4 for k in steps),
-                reused=op.reused,
-            )
-        )
+        b.emit(products)
+        b.emit(blackwell.Tcgen05Commit(barrier, ring))
     lane = low.in_entry("lane 0", lambda b: b.compare("eq", b.floormod(low.tid, 32), 0))
     with b.because(Origin("tensor_memory", "no warp is a phase behind")):
         b.emit(hopper.MbarrierArrive(barrier, ring, predicate=lane))
     with b.because(Origin("tensor_memory", "products are complete")):
         b.emit(hopper.MbarrierWait(barrier, ring, low.get(op.phase)))
+
+
+def _pipeline(low: Lowering, d: Value) -> Value:
+    """The one that hands an accumulator from the issuer to those that load it."""
+    found = (op for op in low.kernel.walk() if isinstance(op, roles.MbarrierPipeline) and d in op.payload)
+    return next(found).result
 
 
 def _instruction(kind: Kind, op: blackwell.TensorGemm, n: int, a_mn: bool, b_mn: bool) -> int:
@@ -203,7 +243,7 @@ def load(low: Lowering, op: blackwell.TensorLoad) -> Value:
     n = op.d.shape[1]
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
     lanes = b.value(arith.Shl(b.floormod(warp, 4), b.constant(21)))
-    address = b.add(low.once["column", d], lanes)
+    address, slot = b.add(_column(low, d, op.d_slot), lanes), None if op.d_slot is None else low.get(op.d_slot)
     if low.threads > WARPGROUP:
         by_rows = op.d.shape[0] // ROWS % (low.threads // WARPGROUP) == 0
         address = b.add(address, b.mul(b.floordiv(warp, 4), rows * n if by_rows else columns))
@@ -217,7 +257,8 @@ def load(low: Lowering, op: blackwell.TensorLoad) -> Value:
             at += count
         for row in range(rows):
             for at, count in parts:
-                made.append(b.emit(blackwell.TensorRegisters(address, d, op.d.dtype, count, (row * n + at,))).result)
+                place = (row * n + at,)
+                made.append(b.emit(blackwell.TensorRegisters(address, d, op.d.dtype, count, place, slot=slot)).result)
         return low.concat(made)
 
     if getattr(written.op, "value", None) is True:
@@ -249,7 +290,28 @@ class _Matrix(_Operand):
         return bits - (1 << 64) if bits >> 63 else bits
 
 
+# The issuer, which is one thread ------------------------------------------------------------------------------------
+
+
+def acquire(low: Lowering, op: blackwell.ProductsAcquire) -> None:
+    pipelines.acquire(low, op)
+    if low.once["acquired", low.get(op.pipeline)]:
+        low.b.emit(blackwell.Tcgen05Fence("after"))
+
+
+def commit(low: Lowering, op: blackwell.ProductsCommit) -> None:
+    low.b.emit(blackwell.Tcgen05Commit(pipelines.full(low, op), low.get(op.pipeline)))
+
+
+def release(low: Lowering, op: blackwell.ProductsRelease) -> None:
+    low.b.emit(blackwell.Tcgen05Commit(pipelines.empty(low, op), low.get(op.pipeline)))
+
+
 RULES: dict[type[Op], Any] = {
+    blackwell.IssuerSpecialized: pipelines.specialised,
+    blackwell.ProductsAcquire: acquire,
+    blackwell.ProductsCommit: commit,
+    blackwell.ProductsRelease: release,
     blackwell.TensorMemory: memory,
     blackwell.TensorAlloc: alloc,
     blackwell.TensorFree: free,

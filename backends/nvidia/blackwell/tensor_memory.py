@@ -27,7 +27,7 @@ from minitile.backends.nvidia.blackwell.products import misfit_of
 from minitile.backends.nvidia.blackwell.shapes import COLUMNS, allocated
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import blackwell, control, roles, tile
+from minitile.ir.ops import arith, blackwell, control, roles, tile
 from minitile.ir.origin import Origin, places
 from minitile.ir.rewrite import recast
 from minitile.ir.types import BOOL, I32, BufferType, bool_
@@ -287,8 +287,10 @@ class _Rewrite:
                     self.loop(op, phase)
                 phase = op.results[-1]
                 with self.b.inside(end):
-                    for result in op.results:
-                        self.load(result, result, op)
+                    for result, first, last in zip(op.results, op.init, op.body.yielded, strict=True):
+                        if result in self.of:
+                            self.flags[result] = self.written(op, result, first, last)
+                            self.load(result, self.flags[result], op)
                 ops += [*begin.ops, op, *end.ops]
             elif isinstance(op, control.Yield):
                 ops.append(op)  # of the loop, which makes a new one
@@ -310,6 +312,13 @@ class _Rewrite:
         """The bool that stands for a value which is handed on."""
         return self.flags[value] if value in self.of else self.b.constant(False, bool_)
 
+    def written(self, op: control.For, result: Value, first: Value, last: Value) -> Value:
+        """The bool behind a loop. Where each turn ends with a product, it is known without the loop."""
+        if constant_of(last) is not True:
+            return result
+        ran = self.b.compare("lt", op.lower, op.upper)
+        return ran if constant_of(first) is False else self.b.value(arith.Or(first, ran))
+
     def gemm(self, op: tile.Gemm, phase: Value) -> Value:
         b, each = self.b, self.gemms[op]
         assert each.buffer is not None
@@ -325,8 +334,8 @@ class _Rewrite:
                 op.b_indices,
                 each.buffer,
                 accumulate,
-                phase,
                 op.depth,
+                phase=phase,
                 a_slot=op.a_slot,
                 b_slot=op.b_slot,
                 transpose_a=op.transpose_a,

@@ -146,11 +146,11 @@ def _word(low: Lowering, ring: Value, index: Value, first: int) -> Value:
     return low.b.add(low.b.add(base, first * WORD), low.b.mul(low.get(index), WORD))
 
 
-def _full(low: Lowering, op: roles._SlotOp | roles.TmaCopy) -> Value:
+def full(low: Lowering, op: roles.SlotOp | roles.TmaCopy) -> Value:
     return _word(low, low.get(op.pipeline), op.index, 0)
 
 
-def _empty(low: Lowering, op: roles._SlotOp) -> Value:
+def empty(low: Lowering, op: roles.SlotOp) -> Value:
     ring = low.get(op.pipeline)
     return _word(low, ring, op.index, low.once["slots", ring])
 
@@ -159,7 +159,7 @@ def acquire(low: Lowering, op: roles.ProducerAcquire) -> None:
     ring = low.get(op.pipeline)
     if low.once["acquired", ring]:
         other = low.b.xor(low.get(op.phase), 1)
-        low.b.emit(hopper.MbarrierWait(_empty(low, op), ring, other, cluster=low.once["far", ring]))
+        low.b.emit(hopper.MbarrierWait(empty(low, op), ring, other, cluster=low.once["far", ring]))
 
 
 def _cluster(low: Lowering) -> tuple[int, int, int]:
@@ -202,12 +202,12 @@ def _place(low: Lowering, dim: int) -> Value:
 
 
 def receive(low: Lowering, op: roles.ConsumerWait) -> None:
-    low.b.emit(hopper.MbarrierWait(_full(low, op), low.get(op.pipeline), low.get(op.phase)))
+    low.b.emit(hopper.MbarrierWait(full(low, op), low.get(op.pipeline), low.get(op.phase)))
 
 
 def expect(low: Lowering, op: roles.ProducerExpectTx) -> None:
     ring = low.get(op.pipeline)
-    low.b.emit(hopper.MbarrierExpect(_full(low, op), ring, low.once["payload", ring], predicate=low.once["elected"]))
+    low.b.emit(hopper.MbarrierExpect(full(low, op), ring, low.once["payload", ring], predicate=low.once["elected"]))
 
 
 def release(low: Lowering, op: roles.ConsumerRelease) -> None:
@@ -223,7 +223,7 @@ def release(low: Lowering, op: roles.ConsumerRelease) -> None:
     lane = low.in_entry("lane 0", lambda b: b.compare("eq", b.floormod(low.tid, 32), 0))
     if op.condition is not None:
         lane = low.b.and_(lane, low.get(op.condition))
-    low.b.emit(hopper.MbarrierArrive(_empty(low, op), low.get(op.pipeline), predicate=lane))
+    low.b.emit(hopper.MbarrierArrive(empty(low, op), low.get(op.pipeline), predicate=lane))
 
 
 def _release_to_all(low: Lowering, op: roles.ConsumerRelease, common: tuple[int, ...]) -> None:
@@ -238,7 +238,7 @@ def _release_to_all(low: Lowering, op: roles.ConsumerRelease, common: tuple[int,
     if op.condition is not None:
         mine = b.and_(mine, low.get(op.condition))
     rank = b.add(_ranks(low, common)[0], offset)
-    b.emit(hopper.MbarrierArrive(_empty(low, op), low.get(op.pipeline), predicate=mine, rank=rank, cluster=op.generic))
+    b.emit(hopper.MbarrierArrive(empty(low, op), low.get(op.pipeline), predicate=mine, rank=rank, cluster=op.generic))
 
 
 def feed(low: Lowering, op: roles.PipelinePrologue) -> None:
@@ -286,6 +286,9 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
         with b.when(b.compare("eq", warp, first)):
             low.once["elected"] = b.emit(hopper.Elect()).result
             low.ops(op.producer)
+        if isinstance(op, blackwell.IssuerSpecialized):
+            with b.when(b.compare("eq", warp, first + 1)), b.when(b.emit(hopper.Elect()).result):
+                low.ops(op.issuer)
         b.emit(control.Yield(()))
     with b.inside(consumer):
         if budget:
@@ -371,7 +374,7 @@ def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
         b.emit(
             hopper.TmaLoad(
                 b.add(address, panel * panel_bytes + part * math.prod(sides) * op.dst.dtype.bytes),
-                _full(low, op),
+                full(low, op),
                 tuple(coordinates[::-1]),
                 low.get(op.dst),
                 low.get(op.index),

@@ -12,17 +12,18 @@ ordered by `tcgen05_wait` and `tcgen05_fence`, which no proxy fence is for.
 
 from __future__ import annotations
 
-from minitile.ir.core import Op, Value, attr, maybe, operand, operands
+from minitile.ir.core import Block, Op, Value, attr, maybe, operand, operands, region
 from minitile.ir.effects import Access
 from minitile.ir.ops.checks import require, require_one_of
 from minitile.ir.ops.hopper import Arrival
+from minitile.ir.ops.roles import ConsumerRelease, ProducerAcquire, SlotOp, WarpSpecialized
 from minitile.ir.ops.tile import Dims
 from minitile.ir.relations import Relation
 from minitile.ir.types import I32, BufferType, DType, RegsType, TileType, Type, bool_
 
 
 class TensorMemory(Op, name="tensor_memory", stage="tile", orders=True):
-    """All tensor memory of the kernel, `columns` of it: allocated here, for all threads. Its address."""
+    """All tensor memory of the kernel, `columns` of it: allocated here, for all threads. Where its address is left."""
 
     columns: int = attr()
 
@@ -51,9 +52,9 @@ class TensorAlloc(Op, name="tensor_alloc"):
 
 
 class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
-    """d + a @ b, or where `accumulate` is false a @ b, into d; complete for all threads behind it. Operands as of gemm,
-    in shared memory. `phase`: the parity of the mbarrier's phase that the product ends. `reused`: d has been loaded
-    from before, maybe."""
+    """d + a @ b, or where `accumulate` is false a @ b, into d. Operands as of gemm, in shared memory. `phase`: the
+    parity of the mbarrier's phase that the product ends; it is complete for all threads behind it, then. Without one it
+    is in flight, and complete where a commit behind it arrives. `reused`: d has been loaded from before, maybe."""
 
     a: Value = operand()
     a_indices: tuple[Value, ...] = operands()
@@ -61,9 +62,10 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
     b_indices: tuple[Value, ...] = operands()
     d: Value = operand()
     accumulate: Value = operand()
-    phase: Value = operand()
+    phase: Value | None = maybe()
     a_slot: Value | None = maybe()
     b_slot: Value | None = maybe()
+    d_slot: Value | None = maybe()
     transpose_a: bool = attr(False)
     transpose_b: bool = attr(False)
     a_dims: Dims = attr((0, 1))
@@ -81,7 +83,7 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
         reads = ((self.a, self.a_slot), (self.b, self.b_slot))
         return (
             *(Access("read", mem, slot, proxy="async", threads="one") for mem, slot in reads),
-            Access("write", self.d, threads="one"),
+            Access("write", self.d, self.d_slot, threads="one"),
         )
 
 
@@ -90,6 +92,7 @@ class TensorLoad(Op, name="tensor_load", stage="tile", uniform=True):
 
     d: Value = operand()
     written: Value = operand()
+    d_slot: Value | None = maybe()
 
     def infer(self) -> tuple[Type, ...]:
         return (TileType(self.d.shape, self.d.dtype),)
@@ -98,7 +101,7 @@ class TensorLoad(Op, name="tensor_load", stage="tile", uniform=True):
         return []
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("read", self.d),)
+        return (Access("read", self.d, self.d_slot),)
 
 
 class TensorFree(Op, name="tensor_free", stage="tile", orders=True):
@@ -110,6 +113,28 @@ class TensorFree(Op, name="tensor_free", stage="tile", orders=True):
 
     def accesses(self) -> tuple[Access, ...]:
         return tuple(Access("write", mem) for mem in self.buffers)
+
+
+class IssuerSpecialized(WarpSpecialized, name="issuer_specialized"):
+    """Three roles: of the producer's threads a second warp issues the products (`issuer`)."""
+
+    issuer: Block = region()
+
+    @property
+    def programs(self) -> dict[str, Block]:
+        return {**super().programs, "issuer": self.issuer}
+
+
+class ProductsAcquire(ProducerAcquire, name="products_acquire", stage="tile"):
+    """Wait until the accumulators of a slot have been loaded: products behind it may write them."""
+
+
+class ProductsCommit(SlotOp, name="products_commit", stage="tile"):
+    """The slot's accumulators are full when all products in flight are complete."""
+
+
+class ProductsRelease(ConsumerRelease, name="products_release", stage="tile"):
+    """The slot is released when all products in flight, which read it, are complete."""
 
 
 class TensorMemoryAlloc(Op, name="tensor_memory_alloc", stage="thread", orders=True):
@@ -143,27 +168,28 @@ class TensorMemoryAddress(Op, name="tensor_memory_address", stage="thread"):
 
 
 class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
-    """By one thread: for each block of rows and step of K  d += a · b, the first step of K only where `accumulate`;
-    then their commit to `barrier`. a and b are shared-memory descriptors (i64); step k of a block reads
-    a + a_offsets[block * steps + k] and b + b_offsets[k], in units of 16 bytes, and adds to d + block * columns.
-    `reused`: accesses of d by other threads before are in order by a synchronisation. All threads wait for the
-    barrier's phase behind it."""
+    """By one thread: for each block of rows and step of K  d += a · b, the first step of K only where `accumulate`. In
+    flight until a commit to a barrier of `ring` arrives. a and b are shared-memory descriptors (i64); step k of a block
+    reads a + a_offsets[block * steps + k] and b + b_offsets[k], in units of 16 bytes, and adds to d + block * columns.
+    `reused`: accesses of d by other threads before are in order by a synchronisation. `free`: a pipeline says that d is
+    free."""
 
     a: Value = operand()
     b: Value = operand()
     d: Value = operand()
     accumulate: Value = operand()
-    barrier: Value = operand()
     ring: Value = operand()
     mem: Value = operand()
     reads: tuple[Value, ...] = operands()
     slots: tuple[Value, ...] = operands()
+    slot: Value | None = maybe()
     kind: str = attr()
     instruction: int = attr()
     columns: int = attr()
     a_offsets: tuple[int, ...] = attr()
     b_offsets: tuple[int, ...] = attr()
     reused: bool = attr(False)
+    free: bool = attr(False)
 
     def accesses(self) -> tuple[Access, ...]:
         slots, ring = self.slots or (None,) * len(self.reads), self.ring
@@ -171,8 +197,7 @@ class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
             Access("read", m, s, proxy="async", pipeline=ring, threads="one")
             for m, s in zip(self.reads, slots, strict=True)
         ]
-        write = Access("write", self.mem, pipeline=ring, threads="one")
-        return (*reads, write, Access("atomic", ring, pipeline=ring))
+        return (*reads, Access("write", self.mem, self.slot, pipeline=ring, threads="one", free=self.free))
 
 
 class TensorRegisters(Op, name="tensor_registers", stage="thread"):
@@ -181,6 +206,7 @@ class TensorRegisters(Op, name="tensor_registers", stage="thread"):
 
     address: Value = operand()
     mem: Value = operand()
+    slot: Value | None = maybe()
     dtype: DType = attr()
     count: int = attr()
     columns: tuple[int, ...] = attr()
@@ -189,7 +215,7 @@ class TensorRegisters(Op, name="tensor_registers", stage="thread"):
         return (RegsType(self.count * len(self.columns), self.dtype),)
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("read", self.mem),)
+        return (Access("read", self.mem, self.slot),)
 
     def reconverges(self) -> bool:
         return True

@@ -57,6 +57,11 @@ class WarpSpecialized(Op, name="warp_specialized", stage="tile"):
     producer: Block = region()
     consumer: Block = region()
 
+    @property
+    def programs(self) -> dict[str, Block]:
+        """What runs at the same time, by who runs it."""
+        return {"producer": self.producer, "consumers": self.consumer}
+
 
 class ByRole(If, name="by_role", stage="thread"):
     """The roles in thread IR: the warps for which the condition holds take the first branch, the others the second one.
@@ -72,7 +77,7 @@ class ByRole(If, name="by_role", stage="thread"):
         return bool(self.results)
 
 
-class _SlotOp(Op, orders=True):
+class SlotOp(Op, orders=True):
     pipeline: Value = operand()
     index: Value = operand()
 
@@ -80,23 +85,23 @@ class _SlotOp(Op, orders=True):
         return ()
 
 
-class ProducerAcquire(_SlotOp, name="producer_acquire", stage="tile"):
+class ProducerAcquire(SlotOp, name="producer_acquire", stage="tile"):
     """Wait until the consumers have released the slot. `phase` counts the ring's turns, modulo 2, from 0."""
 
     phase: Value = operand()
 
 
-class ConsumerWait(_SlotOp, name="consumer_wait", stage="tile"):
+class ConsumerWait(SlotOp, name="consumer_wait", stage="tile"):
     """Wait until the slot's copies have landed."""
 
     phase: Value = operand()
 
 
-class ProducerExpectTx(_SlotOp, name="producer_expect_tx", stage="tile"):
+class ProducerExpectTx(SlotOp, name="producer_expect_tx", stage="tile"):
     """The producer announces the payload's bytes; stands before the copies."""
 
 
-class ConsumerRelease(_SlotOp, name="consumer_release", stage="tile"):
+class ConsumerRelease(SlotOp, name="consumer_release", stage="tile"):
     """This consumer will not touch the slot again. Where `condition` is false there is nothing to release. `generic`:
     threads have read it by themselves, so that a warp meets before one of them speaks for all."""
 

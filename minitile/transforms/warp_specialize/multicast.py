@@ -15,10 +15,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from minitile.analysis.op_places import Places
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import arith, control, tile
-from minitile.transforms.warp_specialize.producer_partition import Places, Rings
+from minitile.transforms.warp_specialize.producer_partition import Rings
 
 ATOM = 8  # rows that no part of a swizzled tile divides
 

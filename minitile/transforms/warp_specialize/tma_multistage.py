@@ -43,13 +43,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from minitile.analysis.op_places import Places
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.rewrite import clone
 from minitile.transforms.manager import PassContext
 from minitile.transforms.pipeline.ahead import closure
-from minitile.transforms.warp_specialize.producer_partition import Places, Refused, Ring, Rings, find_rings
+from minitile.transforms.warp_specialize.producer_partition import Refused, Ring, Rings, find_rings
 from minitile.transforms.warp_specialize.warp_specialize import Consumer, StateValues, check, rebuild
 
 

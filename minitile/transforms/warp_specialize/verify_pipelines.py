@@ -1,6 +1,6 @@
 """Verifies the pipelines of specialised kernels: slots are linear, and no role waits for ever.
 
-Both roles, and each team of consumers, are run on numbers, as processes that only see pipelines and the order
+All roles, and each team of consumers, are run on numbers, as processes that only see pipelines and the order
 barrier: tiles have no values, dimensions and parameters get small ones, loads of tensors the role does not write give
 the same number to all. A pipeline orders two roles completely (the role that comes first waits), so that one order of
 running them stands for all; teams are run in both orders, each as far as it comes. The warps of a single role run one
@@ -31,7 +31,7 @@ from typing import Any
 from minitile.ir.builder import COMPARE, INTEGER
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import IRError
-from minitile.ir.ops import arith, control, explicit, roles, tile
+from minitile.ir.ops import arith, blackwell, control, explicit, roles, tile
 
 SIZES = (0, 1, 64, 200, 520)  # of dimensions, rounded up to what divides them
 LONGEST = 4000  # steps of both roles in one run
@@ -93,10 +93,7 @@ class _Run:
             for inner in op.body.ops if isinstance(op, control.Launch) else [op]:
                 if inner is not self.op:
                     common.evaluate(inner)
-        running = {
-            "producer": _Role(self, dict(common.known)).block(self.op.producer),
-            "consumers": _Role(self, dict(common.known)).block(self.op.consumer),
-        }
+        running = {name: _Role(self, dict(common.known)).block(program) for name, program in self.op.programs.items()}
         try:
             while running:
                 before = self.events
@@ -185,16 +182,7 @@ class _Role:
                 yield from self.divergent(op)
             elif isinstance(op, control.Structured):
                 yield from self.structured(op)
-            elif isinstance(
-                op,
-                (
-                    roles.ProducerAcquire,
-                    roles.ConsumerWait,
-                    roles.ConsumerRelease,
-                    roles.ProducerExpectTx,
-                    roles.TmaCopy,
-                ),
-            ):
+            elif isinstance(op, roles.SlotOp | roles.TmaCopy):
                 yield from self.pipeline(op)
                 if isinstance(op, roles.Refill):
                     yield from self.refill(op)
@@ -225,10 +213,7 @@ class _Role:
                 yield from self.block(region)
                 self.hand(op.transfer(region))
         except _Open:
-            if any(
-                isinstance(o, (roles.ProducerAcquire, roles.ConsumerWait, roles.ConsumerRelease, roles.AsyncGemm))
-                for o in inner
-            ):
+            if any(isinstance(o, roles.SlotOp | roles.AsyncGemm) for o in inner):
                 raise
             for wait in _in_all(op):
                 self.plain(wait)
@@ -276,6 +261,9 @@ class _Role:
             "consumer_wait": "full",
             "consumer_release": "held",
             "refill": "held",
+            "products_acquire": "free",
+            "products_release": "held",
+            "products_commit": "free",
             "producer_expect_tx": "free",
             "tma_copy": "filling",
         }
@@ -291,6 +279,8 @@ class _Role:
             if any((op.pipeline, n) in slots for _, slots in self.flights):
                 raise self.run.error(f"`release` of {where}, which a gemm in flight reads", op)
             slot.state, slot.freed = "released", slot.freed + 1
+        elif isinstance(op, blackwell.ProductsCommit):
+            self.filled(op.pipeline, n, slot)
         elif isinstance(op, roles.ProducerExpectTx):
             ring = op.pipeline.op
             slot.state, slot.coming = "filling", set(ring.operands if ring is not None else ())
@@ -299,8 +289,11 @@ class _Role:
                 raise self.run.error(f"`tma_copy` to {op.dst.name} is none of those announced for {where}", op)
             slot.coming.remove(op.dst)
             if not slot.coming:
-                slot.state, slot.filled = "full", slot.filled + 1
-                self.run.filled.setdefault(op.pipeline, []).append(n)
+                self.filled(op.pipeline, n, slot)
+
+    def filled(self, pipeline: Value, n: int, slot: _Slot) -> None:
+        slot.state, slot.filled = "full", slot.filled + 1
+        self.run.filled.setdefault(pipeline, []).append(n)
 
     def order_barrier(self, op: roles.PingPongWait | roles.PingPongArrive) -> Iterator[str]:
         team = self.get(op.to)
@@ -335,6 +328,6 @@ class _Role:
         found = set()
         for access in op.accesses():
             pipeline = self.run.pipeline_of.get(access.mem) if access.mem is not None else None
-            if pipeline is not None:
+            if pipeline is not None and not access.writes:
                 found.add((pipeline, 0 if access.slot is None else self.get(access.slot)))
         return found

@@ -111,15 +111,27 @@ class TensorOrder:
             self.after = np.pad(self.after, ((0, 0), (0, matrix.shape[1] - self.after.shape[1])))
         self.after[threads] = matrix[threads]
 
-    def arrival(self, thread: int, steps: int) -> tuple[int, Row] | None:
+    def known(self, thread: int) -> Array:
+        """Which asynchronous operations a thread knows to be complete: a row that has no more than these."""
+        row: Array = self._matrix()[thread].copy()
+        race = self.machine.race
+        if race is not None:
+            row[: 2 * race.clocks.padded] = 0  # its proxy fences, which are of threads' own accesses
+        return row
+
+    def arrival(self, thread: int, steps: int, known: Array | None) -> tuple[int, Row] | None:
         """(CTA, what a commit's arrival tells): the products of the thread, up to that step, are complete, and what
-        comes in order with them is. None without a race model."""
+        comes in order with them is; so is what the thread had `known` to be complete when it issued the last of them,
+        as they are behind it (a slot that TMA filled is TMA's again by a commit alone: CUTLASS,
+        include/cutlass/pipeline/sm100_pipeline.hpp, PipelineTmaUmmaAsync). None without a race model."""
         race = self.machine.race
         if race is None:
             return None
         clocks = race.clocks
         complete, order = (self._column(thread, (name, thread)) for name in ("tcgen05", "tcgen05 order"))
         extra = np.zeros(self._matrix().shape[1], np.int64)
+        if known is not None:
+            extra[: len(known)] = known
         extra[[complete, order]] = steps
         domain = thread // clocks.padded
         return race.cta(thread), Row(clocks.first + domain, np.zeros(clocks.padded, np.int64), {}, extra)

@@ -57,6 +57,7 @@ class Products:
         self.pending: list[Pending] = []
         self.chains: dict[tuple[int, int, Product], int] = {}  # accumulators: CTA, address, shape
         self.latest: dict[int, tuple[int, int]] = {}  # per thread: its last product's step and instruction
+        self.known: dict[int, Array] = {}  # per thread: what it knew to be complete when it issued that
 
     def issue(
         self, thread: int, d: int, a: int, b: int, word: int, kind: str, accumulate: bool, in_tensor: bool, site: int
@@ -99,6 +100,7 @@ class Products:
         for group in groups:
             memory.written[cta, group, columns] = True
         self.latest[thread] = step, site
+        self.known[thread] = memory.order.known(thread)
         self.pending.append(Pending(thread, step, shape, lanes, columns, a_rows, a_columns, b_rows, accumulate))
         if self.schedule == "eager":
             self.execute(thread, step)
@@ -128,16 +130,18 @@ class Products:
         """The barrier gets an arrival when all that the thread has issued is complete."""
         m = self.machine
         m.mbarriers.check_fenced(barrier, thread, site)
-        step = self.latest.get(thread, (0, site))[0]
+        step, known = self.latest.get(thread, (0, site))[0], self.known.get(thread)
         empty = np.zeros(0, np.int64)
-        m.bulk.load(
-            Load(barrier, empty, empty, 0, thread, site, action=lambda: self._arrive(thread, step, barrier, site))
-        )
 
-    def _arrive(self, thread: int, step: int, barrier: MBarrier, site: int) -> None:
+        def arrive() -> None:
+            self._arrive(thread, step, known, barrier, site)
+
+        m.bulk.load(Load(barrier, empty, empty, 0, thread, site, action=arrive))
+
+    def _arrive(self, thread: int, step: int, known: Array | None, barrier: MBarrier, site: int) -> None:
         m = self.machine
         self.execute(thread, step)
-        told = m.tensor.order.arrival(thread, step)
+        told = m.tensor.order.arrival(thread, step, known)
         if told is not None:
             barrier.current.add(told[0], CLUSTER, told[1])
         if not barrier.pending:

@@ -134,7 +134,8 @@ def _first_call(
             raise refused(f"the plan packs {pack} heads in {chosen.block_M} rows", "a divisor of the rows")
         blocks = multiprocessors(heads.q) if chosen.persistent else 0
         tiles = -(-heads.queries * pack // chosen.block_M)
-        together = side_by_side(batch * heads.of_k * -(-group // pack), heads.keys, heads.d, heads.e, tiles, blocks)
+        groups = batch * heads.of_k * -(-group // pack)
+        together = side_by_side(groups, heads.keys, heads.d, heads.e, tiles, blocks, right < FAR)
         sums = None if lse is None else reshaped(lse, (batch, heads.of_k, group, heads.queries)).swapaxes(2, 3)
         arrays = (heads.grouped(q), heads.turned(k), heads.turned(v), heads.grouped(o), sums, weights, *lengths)
         constants = {

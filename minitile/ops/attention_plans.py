@@ -12,7 +12,7 @@ KEPT = 24 << 20  # bytes of keys and values that the caches are to hold for the 
 RESERVED = 1024  # bytes of shared memory for barriers and sums
 LEAST_ROWS = 64
 SHORT = 1024  # rows
-EVEN = 1.9  # tiles for a block, of the heads that are worked on at a time
+EVEN = 3.8  # tiles for a block, of the heads that are worked on at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class AttentionPlan:
 @dataclass(frozen=True, slots=True)
 class Row:
     """Plans for heads of at most so many elements, q and k of `d`, v of `e`: the first one that fits is the choice, the
-    others are what is worth a try. Other choices: `causal` for causal calls, `short` for those of at most SHORT rows,
+    others are what is worth a try. Other choices: `causal` for causal calls, `short` for those of at most `short_rows`,
     `spare` for calls with more than `causal`, whose registers those have not."""
 
     d: int
@@ -57,12 +57,13 @@ class Row:
     short: AttentionPlan | None = None
     causal: AttentionPlan | None = None
     spare: AttentionPlan | None = None
+    short_rows: int = SHORT
 
     def ordered(self, rows: int, causal: bool, plain: bool) -> tuple[AttentionPlan, ...]:
         """All plans for calls of so many rows, the choice first."""
         if not plain:
             return (self.spare,) if self.spare else tuple(replace(plan, persistent=False) for plan in self.plans)
-        first = (self.short if rows <= SHORT else None) or self.causal if causal else None
+        first = (self.short if rows <= self.short_rows else None) or self.causal if causal else None
         return tuple(dict.fromkeys((first, *self.plans) if first else self.plans))
 
 
@@ -95,7 +96,10 @@ BY_WARPGROUPS = (
     Row(
         128,
         128,
-        (P(128, 128, held=True), P(128, 176), P(128, 160), P(128, 64, 3), P(192, 80, threads=384)),
+        (P(128, 128, held=True, persistent=True), P(128, 176), P(128, 160), P(128, 64, 3), P(192, 80, threads=384)),
+        causal=P(128, 128, held=True),
+        short=P(128, 128, held=True, persistent=True),
+        short_rows=4096,
         spare=P(128, 112),
     ),
     Row(192, 128, (P(128, 96), P(128, 112), P(128, 80))),
@@ -158,10 +162,14 @@ def packed(group: int, queries: int, block_M: int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def side_by_side(heads: int, keys: int, d: int, e: int, tiles: int = 1, blocks: int = 0) -> int:
+def side_by_side(heads: int, keys: int, d: int, e: int, tiles: int = 1, blocks: int = 0, grow: bool = True) -> int:
     """How many of so many heads are worked on at a time: a divisor, for whose keys and values the caches have room.
-    blocks: persistent ones, which get about two of the tiles each before the next heads: tiles grow in every second
-    group of heads and shrink in the others, and over fewer the blocks would not come out even."""
+    blocks: persistent ones. Where the tiles of a head grow, blocks get about four of them each before the next heads:
+    they grow in every second group of heads and shrink in the others, and over fewer the blocks would not come out
+    even. Where they are alike, neighbours have the same head, and their reads of its keys are made one on the way to
+    the L2."""
+    if blocks and not grow:
+        return 1
     divisors = [n for n in range(1, heads + 1) if heads % n == 0]
     kept = max(1, KEPT // max(1, 2 * keys * (d + e)))
     least = min(heads, math.ceil(EVEN * blocks / tiles))

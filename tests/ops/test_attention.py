@@ -308,6 +308,17 @@ def test_heads_whose_keys_the_caches_hold():
     assert side_by_side(12, 0, 64, 64) == 12
 
 
+def test_persistent_blocks_share_heads_or_come_out_even():
+    assert side_by_side(64, 4096, 128, 128, tiles=32, blocks=132) == 16
+    assert side_by_side(64, 4096, 128, 128, tiles=32, blocks=132, grow=False) == 1
+
+
+def test_all_roles_of_persistent_blocks_wait_for_the_grid_in_front():
+    text = compiled(128, 128, plan=AttentionPlan(128, 128, persistent=True)).asm["ptx"]
+    assert text.count("griddepcontrol.wait") == 1
+    assert text.index("griddepcontrol.wait") < min(text.index("setmaxnreg"), text.index("cp.async.bulk.tensor"))
+
+
 # Wrong use -----------------------------------------------------------------------------------------------------------
 
 

@@ -179,7 +179,7 @@ class _Split:
         return isinstance(op, mine)
 
     def check_issuer(self) -> None:
-        """One warp can do what the issuer's part is made of: scalars, loops, loads of what the kernel does not write."""
+        """One warp can do what its part is made of: scalars, loops, loads of what the kernel does not write."""
         written = {a.mem for op in self.kernel.walk() for a in op.accesses() if a.writes}
         part = Part(self.body, self.is_issued)
         for op in part.needed:

@@ -41,6 +41,7 @@ from minitile.transforms.pipeline.cdna4_interleave import cdna4_half_tiles, cdna
 from minitile.transforms.pipeline.choose_stages import choose_stages, deepen_stages
 from minitile.transforms.pipeline.double_buffer import double_buffer
 from minitile.transforms.pipeline.hoist_copies import hoist_copies
+from minitile.transforms.pipeline.keep_operands import keep_operands
 from minitile.transforms.pipeline.lower_manual_wgmma import lower_manual_wgmma
 from minitile.transforms.pipeline.pdl_prefetch import pdl_prefetch
 from minitile.transforms.pipeline.pin_waits import pin_waits
@@ -165,6 +166,7 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("invariant_divisors", invariant_divisors),
     # What induction has replaced would keep registers busy through its loop.
     ("dead_code", dead_code),
+    ("keep_operands", keep_operands),
     # Behind all that moves code, and makes threads meet.
     ("record_turns", record_turns),
     ("warp_barriers", warp_barriers),

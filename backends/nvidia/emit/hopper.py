@@ -209,6 +209,18 @@ def unset_registers(w: Emitter, op: hopper.UnsetRegisters) -> None:
     w.targets(op.result)
 
 
+def fake_use(w: Emitter, op: hopper.FakeUse) -> None:
+    """Prefetches of no address, under a condition that is never true: no grid has so many blocks."""
+    words = [word for v in op.values for word in w.words(v)]
+    block, never = w.temp("b32"), w.temp("pred")
+    w.emit(f"mov.u32 {block}, %ctaid.x;")
+    w.emit(f"setp.eq.u32 {never}, {block}, 0xffffffff;")
+    for low, high in zip(words[::2], words[1::2], strict=True):
+        pair = w.temp("b64")
+        w.emit(f"mov.b64 {pair}, {{{low}, {high}}};")
+        w.emit(f"@{never} prefetch.global.L2 [{pair}];")
+
+
 def fragment(w: Emitter, op: roles.Fragment) -> None:
     """The operand's own words, or new ones; never made again where the gemm stands."""
     w.define_words(op.result, w.words(op.a))
@@ -307,6 +319,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     hopper.SetMaxRegisters: set_max_registers,
     hopper.UnsetRegisters: unset_registers,
     hopper.Wgmma: wgmma,
+    hopper.FakeUse: fake_use,
     roles.Fragment: fragment,
     roles.Await: await_,
     hopper.NamedBarrier: named_barrier,

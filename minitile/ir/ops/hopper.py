@@ -316,6 +316,15 @@ class UnsetRegisters(Op, name="unset_registers", stage="thread"):
         return ()
 
 
+class FakeUse(Op, name="fake_use", stage="thread"):
+    """Registers with these values are in use until here, for all that the assembler knows; nothing is executed."""
+
+    values: tuple[Value, ...] = operands()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
 class Wgmma(Op, name="wgmma", stage="thread"):
     """One commit group: for each block of 64 rows, strip of n columns and step of K,  c += a · b  by the warpgroup.
 

@@ -19,11 +19,13 @@ from __future__ import annotations
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control
-from minitile.ir.types import u32, u64
+from minitile.ir.ops.thread import count_of
+from minitile.ir.types import RegsType, u32, u64
 from minitile.transforms.manager import PassContext
 
 MOST = (1 << 32) - 1
 SHORT = 2  # at most, of the quotient
+LARGEST = 96  # registers of a tile: with 128, attention of heads of 256 spilled
 
 
 def invariant_divisors(kernel: Kernel, context: PassContext) -> None:
@@ -55,7 +57,7 @@ class _Loop:
         self.reciprocals: dict[Value, Value] = {}
 
     def run(self) -> None:
-        if any(map(self.applies, self.loop.body.walk())):
+        if any(map(self.applies, self.loop.body.walk())) and self.has_room():
             self.rewrite(self.loop.body, {})
 
     def applies(self, op: Op) -> bool:
@@ -64,6 +66,10 @@ class _Loop:
         number = constant_of(op.b)
         power_of_two = isinstance(number, int) and number & (number - 1) == 0
         return op.result.dtype is u32 and not power_of_two and (number is not None or op.b not in self.inside)
+
+    def has_room(self) -> bool:
+        """Whether a thread can hold reciprocals all the time besides the loop's tiles."""
+        return all(count_of(v.type) <= LARGEST for v in self.inside if isinstance(v.type, RegsType))
 
     def rewrite(self, block: Block, renamed: dict[Value, Value]) -> None:
         ops, block.ops = block.ops, []

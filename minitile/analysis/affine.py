@@ -97,6 +97,7 @@ class Facts:
         self._extents: list[Affine] = []
         self._analysed: set[Value] = set()  # the results that `_divergent` knows about
         self.assumptions: list[tuple[Value, Block | None]] = []
+        self.examples = Examples(self._owners, self._factors, self._threads)  # for sizes of grids
         self._note(kernel.body, 0, None, self.assumptions)
         self.examples = Examples(self._owners, self._factors, self._threads)
         for condition, block in self.assumptions:

@@ -75,6 +75,19 @@ def at(tensor, extra, m, n):
     return T.cast(tensor[m if extra.dims[0] == "M" else 0, n if extra.dims[1] == "N" else 0], T.float32)
 
 
+def stored(C, C_local, row, column, swap, epilogue, tensors):
+    """The tile of C that begins at row, column: its sums, or what the epilogue makes of them."""
+    if epilogue is not None:
+        for i, j in T.Parallel(*C_local.shape):
+            m, n = (j, i) if swap else (i, j)
+            C_local[i, j] = finished(C_local[i, j], row + m, column + n, epilogue, tensors)
+    if swap:
+        for n, m in T.Parallel(*C_local.shape):
+            C[row + m, column + n] = C_local[n, m]
+    else:
+        T.copy(C_local, C[row, column])
+
+
 def products(
     A, B, C, block_M, block_N, block_K, stages, threads, panel, blocks, teams, swap, share, share_rows, ahead,
     transpose_a, transpose_b, split, loose, epilogue, tensors,
@@ -94,20 +107,13 @@ def products(
         )  # fmt: skip
         if not blocks and not loose:
             T.pdl_trigger()
-        if epilogue is not None:
-            for i, j in T.Parallel(*C_local.shape):
-                m, n = (j, i) if swap else (i, j)
-                C_local[i, j] = finished(C_local[i, j], by * block_M + m, bx * block_N + n, epilogue, tensors)
         if swap and split:
             for n, m in T.Parallel(block_N, block_M):
                 C[part, by * block_M + m, bx * block_N + n] = C_local[n, m]
-        elif swap:
-            for n, m in T.Parallel(block_N, block_M):
-                C[by * block_M + m, bx * block_N + n] = C_local[n, m]
         elif split:
             T.copy(C_local, C[part, by * block_M, bx * block_N])
         else:
-            T.copy(C_local, C[by * block_M, bx * block_N])
+            stored(C, C_local, by * block_M, bx * block_N, swap, epilogue, tensors)
 
     a_shape = (block_K, block_M) if transpose_a else (block_M, block_K)
     b_shape = (block_N, block_K) if transpose_b else (block_K, block_N)

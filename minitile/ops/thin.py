@@ -1,9 +1,9 @@
 """Plans for few rows by a large matrix of weights, which comes from memory: what serving multiplies all day.
 
-The rows are the columns of the tensor cores, which come by 8: all of them are in one tile (or two), and the weights are
-read once. A tile has 64 to 256 columns of C. Where there are fewer tiles than multiprocessors, K is split, and the
-parts are added up in a cluster; blocks with neighbouring columns may be a cluster that reads the rows once, and the two
-tiles of many rows one that reads the weights once.
+The rows are the columns of the tensor cores, which come by 8: all of them are in one tile, or in two next to each other,
+so that the weights come from memory once. A tile has 64 to 256 columns of C. Where there are fewer tiles than
+multiprocessors, K is split, and the parts are added up in a cluster, or by a second kernel; blocks with neighbouring
+columns may be a cluster that reads the rows once, and the two tiles of many rows one that reads the weights once.
 """
 
 from __future__ import annotations
@@ -24,21 +24,26 @@ MOST_SUMS, TURNING = 80, 72  # of a thread that turns f32 results, and the regis
 SPLITS, SHARES = (2, 3, 4, 6, 8), (1, 2, 4)
 LEAST_SHARE = 256  # of K
 HALVES = 112  # rows, of which more may be in two tiles
+APART = 1 / 3  # of the multiprocessors, if more have tiles of one of two rows, a second kernel may add up two parts
 DEEP = 160  # rows and columns of a tile whose steps are 128 of K
 LEAST_STAGES, MOST_STAGES = 3, 8
 STAGED = 27 * 1024  # bytes that results may take on their way
 
 
 def thin_plans(problem: Problem, machine: Machine, shared: int, every: bool = False) -> Iterator[Plan]:
-    """What may suit a problem, for wgmma and blocks of at most `shared` bytes. every: also what is rarely best, or not
-    measured: clusters that share few rows, the other depth of a step, and two tiles of rows."""
+    """What may suit a problem, for wgmma and blocks of at most `shared` bytes. every: also what is rarely best:
+    clusters that share few rows, and the other depth of a step."""
     yield from _in_tiles(problem, machine, shared, every, -(-problem.m // IN_ONE) or 1)
-    if every and HALVES < problem.m <= IN_ONE:
+    if HALVES < problem.m <= IN_ONE:
         for plan in _in_tiles(problem, machine, shared, False, 2):
             if plan.share == 1:
-                yield plan._replace(panel=max(plan.panel, 8) if not plan.together else 0)
+                beside = plan._replace(panel=0 if plan.together else 8)
+                yield beside
                 if plan.blocks % 2 == 0 and plan.split * 2 <= MOST_CLUSTER:
-                    yield plan._replace(panel=max(plan.panel, 8) if not plan.together else 0, share_rows=2)
+                    yield beside._replace(share_rows=2)
+                tiles = -(-problem.m // plan.block_M) * -(-problem.n // plan.block_N)
+                if plan.split == 1 and not plan.blocks and APART < tiles / machine.multiprocessors < 1:
+                    yield beside._replace(split=2)
 
 
 def _in_tiles(problem: Problem, machine: Machine, shared: int, every: bool, count: int) -> Iterator[Plan]:

@@ -58,20 +58,21 @@ def cases(count: int, seed: int) -> list[Case]:
 
 
 def plans_of(problem: Problem, seed: int = 0) -> list[Plan]:
-    """What is measured: plans by threads, the swapped plans of all kinds, and what the model has liked so far."""
+    """What is measured: plans by threads, those of stream-K, the swapped plans of all other kinds, and what the model
+    has liked so far."""
     known = candidates(problem, H200, True, SHARED)
     ranked = sorted(known, key=lambda plan: (estimate(problem, plan, H200), plan))[:KNOWN]
     ranked = [p for plan in ranked for p in (plan, *with_neighbours(problem, plan))]
     found = list(dict.fromkeys(swapped(problem)))
     rng = random.Random(f"{problem} {seed}")
-    known = [*by_threads_plans(problem), *ranked]
+    known = [*by_threads_plans(problem), *ranked, *(plan for plan in found if plan.stream)]
     return list(dict.fromkeys([*known, *rng.sample(found, min(len(found), MOST - len(known)))]))
 
 
 def with_neighbours(problem: Problem, plan: Plan) -> Iterator[Plan]:
     """The same plan, where there are two tiles of rows or four, with these next to each other, and in a cluster."""
     rows = -(-problem.m // plan.block_M)
-    if plan.dots or rows not in (2, 4):
+    if plan.dots or plan.stream or rows not in (2, 4):
         return
     if not plan.together and not plan.panel:
         yield plan._replace(panel=8)
@@ -93,6 +94,8 @@ def swapped(problem: Problem) -> Iterator[Plan]:
     for plan in thin_plans(problem, H200, SHARED, every=True):
         plan = plan._replace(pad=problem.ragged)
         yield plan
+        if plan.stream:
+            continue
         tiles = -(-problem.m // plan.block_M) * -(-problem.n // plan.block_N)
         parts = min(H200.multiprocessors // max(tiles, 1), problem.k // 256, 16)
         if plan.split == 1 and not plan.blocks and tiles > H200.multiprocessors:
@@ -111,10 +114,10 @@ def ahead_of(times: dict[str, float]) -> list[Plan]:
     return [p for plan in plans for p in (plan, plan._replace(ahead=True))]
 
 
-def besides(problem: Problem, times: dict[str, float]) -> list[Plan]:
-    """What of `plans_of` was not measured yet, and the fastest ones that were."""
+def besides(problem: Problem, times: dict[str, float], word: str = "") -> list[Plan]:
+    """What of `plans_of` was not measured yet and has this word in its name, and the fastest ones that were."""
     best = sorted((us, name) for name, us in times.items() if name != "cublas")[:BEST]
-    return [*(plan_of(name) for _, name in best), *(p for p in plans_of(problem) if str(p) not in times)]
+    return [*(plan_of(name) for _, name in best), *(p for p in plans_of(problem) if word in str(p) and str(p) not in times)]
 
 
 def assemble(job: tuple[Case, Plan]) -> bool:
@@ -216,7 +219,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=440.0)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--ahead", type=Path, help="a result: its fastest plans, with B ahead and not")
-    parser.add_argument("--besides", type=Path, help="a result: plans that are not in it, and its fastest ones")
+    parser.add_argument(
+        "--besides", type=Path, nargs="+", help="results: plans that are not in them, and their fastest ones"
+    )
+    parser.add_argument("--word", default="", help="with --besides: only plans with this in their names, as stream-K")
     parser.add_argument("--rows", type=int, nargs="*", help="only problems of so many")
     args = parser.parse_args()
     known = read(args.out)
@@ -224,8 +230,15 @@ def main() -> None:
     if args.rows:
         todo = [case for case in todo if case.m in args.rows]
     if args.besides:
-        before = read(args.besides)
-        collect(todo, known, args.out, args.seconds, lambda case: besides(case.problem, before.get(str(case), {})))
+        before: Times = {}
+        for path in args.besides:
+            for name, times in read(path).items():
+                before[name] = {**times, **before.get(name, {})}
+
+        def plans(case: Case) -> list[Plan]:
+            return besides(case.problem, before.get(str(case), {}), args.word)
+
+        collect(todo, known, args.out, args.seconds, plans)
     elif args.ahead:
         before = read(args.ahead)
         todo = [case for case in todo if str(case) in before]

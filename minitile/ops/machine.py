@@ -46,6 +46,7 @@ class Machine:
     after: a kernel that follows another one; padding: of what it reads and writes. Adding up split-K's sums takes, in a
     second kernel, `part` for each one and the bytes through `adding`; in a cluster `meet`, `meet_each` for each part,
     and a tile of f32 through `meeting`.
+    In stream-K, a part takes `told` until another block has it, and its bytes, out and in, go through `telling`.
     Of what a cluster's blocks share, `multicast` of the time goes; clustered: what such blocks wait for each other.
     cold: whether all comes from memory; missed_again: then, the share of it that comes once more for each further row
     of tiles where they are visited row by row, so that no neighbours ask for the same. few: the numbers for few rows by
@@ -105,6 +106,8 @@ class Machine:
     meet: float
     meet_each: float
     meeting: float
+    told: float
+    telling: float
     dots: float
     dot: float
     dot_start: float
@@ -170,6 +173,8 @@ _H200 = Machine(
     meet=0.2137,
     meet_each=0.03647,
     meeting=8509,
+    told=1.5,
+    telling=4e4,
     dots=4.2e6,
     dot=0.1,
     dot_start=3.0,

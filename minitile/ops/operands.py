@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from minitile.driver.dispatch import caller_location, raise_for_caller
@@ -100,13 +100,15 @@ def result_dtype(given: ArrayInfo | None, shape: tuple[int, ...], default: str, 
 
 class Ready(NamedTuple):
     """One launch on torch tensors of a GPU: `launch` takes slot values, of which all but the pointers are `dims`;
-    `empty()` is a new result, `out` is what a given one must be: shape, strides, dtype, device."""
+    `empty()` is a new result, `out` is what a given one must be: shape, strides, dtype, device. workspace: makes further
+    tensors, whose pointers come behind that of the result."""
 
     launch: Callable[[tuple[int, ...], Place], None]
     dims: tuple[int, ...]
     place: Place
     empty: Callable[[], Any]
     out: tuple[Any, ...]
+    workspace: Callable[[], Sequence[Any]] | None = None
 
 
 def facts(x: Any) -> tuple[Any, ...]:
@@ -115,13 +117,19 @@ def facts(x: Any) -> tuple[Any, ...]:
 
 
 def remember(
-    known: dict[Key, Ready], key: Key, executable: Any, sizes: Mapping[str, int], frame: Frame, out: Any
+    known: dict[Key, Ready],
+    key: Key,
+    executable: Any,
+    sizes: Mapping[str, int],
+    frame: Frame,
+    out: Any,
+    workspace: Callable[[], Sequence[Any]] | None = None,
 ) -> None:
-    """The next call with this key goes straight to the launch. `sizes`: of the kernel's dimensions by name. `out`: a
-    row-major result of such a launch."""
+    """The next call with this key goes straight to the launch. `sizes`: the kernel's dimensions and scalars by name.
+    `out`: a row-major result of such a launch. workspace: as of Ready."""
     launcher = executable.launcher
-    dims = tuple(sizes[name] for kind, name in launcher.slots if kind == "dim")
+    dims = tuple(sizes[name] for kind, name in launcher.slots if kind != "pointer")
     expected = out.shape, row_major(out.shape), out.dtype, out.get_device()
     if len(known) >= MOST_KNOWN:
         known.clear()
-    known[key] = Ready(launcher.launch, dims, read(out)[3], frame.like(out), expected)
+    known[key] = Ready(launcher.launch, dims, read(out)[3], frame.like(out), expected, workspace)

@@ -27,13 +27,34 @@ the GPU", PPoPP 2023, where the block with a tile's first step owns it.
 
 from __future__ import annotations
 
+import secrets
 from functools import lru_cache
 
 import minitile.language as T
 from minitile.driver.jit import Kernel, kernel
-from minitile.ir.types import DType
+from minitile.ir.types import DType, f32, u64
 from minitile.ops.epilogue import Epilogue, extra_tensors, named
 from minitile.ops.gemm import accumulate, in_order, operand_dims, stored, whole
+from minitile.ops.operands import refused
+from minitile.ops.plan import Plan, Problem
+
+TAG = secrets.randbits(62) | 1 << 62  # of a flag that is set
+
+
+def workspace_of(plan: Plan) -> list[tuple[tuple[int, ...], DType]]:
+    """Shapes and dtypes of `parts` and `flags`, the kernel's tensors behind C."""
+    high, wide = (plan.block_N, plan.block_M) if plan.swap else (plan.block_M, plan.block_N)
+    return [((plan.blocks, high // 16, wide // 8, 128), f32), ((plan.blocks,), u64)]
+
+
+def check_stream(problem: Problem, plan: Plan) -> None:
+    """Raises LaunchArgumentError for a plan of stream-K that cannot be."""
+    rows = -(-problem.m // (plan.block_M * plan.share_rows)) * plan.share_rows
+    if plan.split > 1 or plan.teams > 1 or plan.share > 1 or plan.dots:
+        raise refused(f"no stream-K is this: {plan}", "it has no split-K, one team, and nothing that shares rows of A")
+    if not 0 < max(rows, 1) <= plan.blocks:
+        raise refused(f"stream-K has no room for {rows} tiles of rows: {plan}", "at least as many blocks")
+
 
 def by_bands(C_local):
     """The sums as bands of 16 rows by groups of 8 columns: band, half of it, row, group, lane of the row, one of two."""
@@ -77,7 +98,7 @@ def add_told(parts, flags, tag, block, C_local):
 
 def streamed(
     A, B, C, parts, flags, tag, block_M, block_N, block_K, stages, threads, blocks, swap, share_rows, ahead,
-    transpose_a, transpose_b, epilogue, tensors,
+    transpose_a, transpose_b, loose, epilogue, tensors,
 ):  # fmt: skip
     """The body of `gemm_stream`."""
     M, N = C.shape
@@ -87,7 +108,7 @@ def streamed(
     groups = T.min(T.max(blocks // rows, 1), columns * steps)
     high, wide = (block_N, block_M) if swap else (block_M, block_N)
     with T.Kernel(groups * rows, threads=threads, cluster=share_rows) as block:
-        in_order(False, False, (B,) if ahead else ())
+        in_order(loose, False, (B,) if ahead else ())
         A_shared = T.alloc_shared((block_K, block_M) if transpose_a else (block_M, block_K), A.dtype)
         B_shared = T.alloc_shared((block_N, block_K) if transpose_b else (block_K, block_N), B.dtype)
         C_local = T.alloc_fragment((high, wide), T.float32)
@@ -107,6 +128,9 @@ def streamed(
                 A, B, A_shared, B_shared, C_local, row, column,
                 low, T.min(high, real), stages, transpose_a, transpose_b, swap,
             )  # fmt: skip
+            if not loose:
+                if turn == last - first // steps:
+                    T.pdl_trigger()
             if high < steps:
                 tell(parts, flags, tag, slot, C_local)
             else:
@@ -115,7 +139,6 @@ def streamed(
                 for other in T.serial(slot - behind, slot):
                     add_told(parts, flags, tag, other, C_local)
                 stored(C, C_local, row, column, swap, epilogue, tensors)
-        T.pdl_trigger()
 
 
 @lru_cache
@@ -124,15 +147,17 @@ def gemm_stream(
     result: DType,
     transpose_a: bool,
     transpose_b: bool,
-    held: tuple[int, int],
+    loose: bool,
+    high: int,
+    wide: int,
     epilogue: Epilogue | None = None,
 ) -> Kernel:
     """C = op(A) · op(B), as `gemm`, by at most `blocks` blocks that have equal shares of all steps. There must not be
-    more tiles of rows than `blocks`. parts is f32, of as many tiles as `blocks`: for each, block_M × block_N elements
-    (swap: block_N × block_M) as bands of 16 rows by groups of 8 columns. flags has a word for each of them. tag: any
-    number that is not in flags when the kernel begins, and not 0. share_rows, ahead, epilogue: as of `gemm`."""
-    a_dims, b_dims = operand_dims(transpose_a, transpose_b, False)
-    how = transpose_a, transpose_b
+    more tiles of rows than `blocks`. parts is f32, of as many tiles as `blocks`, each of high × wide elements, block_M ×
+    block_N or, with swap, block_N × block_M. flags has a word for each of them. tag: any number that is not in flags
+    when the kernel begins, and not 0. loose, swap, share_rows, ahead, epilogue: as of `gemm`."""
+    a_dims, b_dims = operand_dims(transpose_a, transpose_b, loose)
+    how = transpose_a, transpose_b, loose
     extras = extra_tensors(epilogue)
 
     @kernel
@@ -141,9 +166,9 @@ def gemm_stream(
         A: T.Tensor(a_dims, dtype),
         B: T.Tensor(b_dims, dtype),
         C: T.Tensor(("M", "N"), result),
-        parts: T.Tensor(("slots", *held, 128), T.float32),
-        flags: T.Tensor(("slots",), T.int64),
-        tag: T.int64,
+        parts: T.Tensor(("slots", high // 16, wide // 8, 128), T.float32),
+        flags: T.Tensor(("slots",), T.uint64),
+        tag: T.uint64,
         E0: T.Tensor(*extras[0]) | None = None,
         E1: T.Tensor(*extras[1]) | None = None,
         E2: T.Tensor(*extras[2]) | None = None,

@@ -3,7 +3,8 @@
 The rows are the columns of the tensor cores, which come by 8: all of them are in one tile, or in two next to each other,
 so that the weights come from memory once. A tile has 64 to 256 columns of C. Where there are fewer tiles than
 multiprocessors, K is split, and the parts are added up in a cluster, or by a second kernel; blocks with neighbouring
-columns may be a cluster that reads the rows once, and the two tiles of many rows one that reads the weights once.
+columns may be a cluster that reads the rows once. Two tiles of rows in a cluster that reads the weights once were
+measured to gain nothing: L2 has what the other one has just read.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ TEAM = 128 * 192  # elements of a tile that one warpgroup's registers hold
 MOST_SUMS, TURNING = 80, 72  # of a thread that turns f32 results, and the registers it needs besides
 SPLITS, SHARES = (2, 3, 4, 6, 8), (1, 2, 4)
 LEAST_SHARE = 256  # of K
-HALVES = 112  # rows, of which more may be in two tiles
+HALVES = 128  # rows, of which more may be in two tiles
 APART = 1 / 3  # of the multiprocessors, if more have tiles of one of two rows, a second kernel may add up two parts
+LEAST_STREAM, LEAST_PIECE = 96 * 128, 8  # elements of a tile of stream-K, and steps of each block
 DEEP = 160  # rows and columns of a tile whose steps are 128 of K
 LEAST_STAGES, MOST_STAGES = 3, 8
 STAGED = 27 * 1024  # bytes that results may take on their way
@@ -32,14 +34,14 @@ STAGED = 27 * 1024  # bytes that results may take on their way
 
 def thin_plans(problem: Problem, machine: Machine, shared: int, every: bool = False) -> Iterator[Plan]:
     """What may suit a problem, for wgmma and blocks of at most `shared` bytes. every: also what is rarely best:
-    clusters that share few rows, and the other depth of a step."""
+    clusters that share few rows, the other depth of a step, clusters that share the weights, and stream-K."""
     yield from _in_tiles(problem, machine, shared, every, -(-problem.m // IN_ONE) or 1)
     if HALVES < problem.m <= IN_ONE:
-        for plan in _in_tiles(problem, machine, shared, False, 2):
+        for plan in _in_tiles(problem, machine, shared, every, 2):
             if plan.share == 1:
-                beside = plan._replace(panel=0 if plan.together else 8)
+                beside = plan._replace(panel=0 if plan.together or plan.stream else 8)
                 yield beside
-                if plan.blocks % 2 == 0 and plan.split * 2 <= MOST_CLUSTER:
+                if every and plan.blocks % 2 == 0 and plan.split * 2 <= MOST_CLUSTER:
                     yield beside._replace(share_rows=2)
                 tiles = -(-problem.m // plan.block_M) * -(-problem.n // plan.block_N)
                 if plan.split == 1 and not plan.blocks and APART < tiles / machine.multiprocessors < 1:
@@ -62,10 +64,12 @@ def _in_tiles(problem: Problem, machine: Machine, shared: int, every: bool, coun
             depths = (64, 128) if high + wide <= 256 and k > 64 else (64,)
             for deep in depths if every else depths[-1:] if high + wide <= DEEP else (64,):
                 base = Plan(high, wide, deep * 2 // problem.size, 0, threads, swap=True, share=share)
-                yield from _filled(base, problem, tiles, processors, shared)
+                yield from _filled(base, problem, tiles, processors, shared, every)
 
 
-def _filled(base: Plan, problem: Problem, tiles: int, processors: int, shared: int) -> Iterator[Plan]:
+def _filled(
+    base: Plan, problem: Problem, tiles: int, processors: int, shared: int, every: bool
+) -> Iterator[Plan]:
     """The plan with stages, and in parts or persistent, as its tiles are fewer or more than multiprocessors."""
     box = (base.block_M + base.block_N) * base.block_K * problem.size
     area, share = base.block_M * base.block_N, base.share
@@ -81,6 +85,11 @@ def _filled(base: Plan, problem: Problem, tiles: int, processors: int, shared: i
             half = min(MOST_STAGES, (shared // 2 - 4096 - area * problem.result) // box)
             if half >= LEAST_STAGES and base.block_N <= 128:  # two blocks of a multiprocessor
                 yield base._replace(stages=half)
+        columns = -(-problem.n // base.block_N)
+        steps = columns * -(-problem.k // base.block_K)
+        groups = processors // (tiles // columns)
+        if every and area >= LEAST_STREAM and share == 1 and columns % groups and steps >= LEAST_PIECE * groups:
+            yield base._replace(stages=whole, blocks=processors, stream=True)
     for split in SPLITS:
         cluster = split * share
         if base.block_N % (8 * split) or cluster > MOST_CLUSTER or problem.k < split * LEAST_SHARE:

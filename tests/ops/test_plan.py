@@ -108,6 +108,7 @@ def test_plans_say_what_they_are():
         Plan(16, 64, 128, 8, 128, split=2, swap=True, together=True, share=2, ahead=True),
         Plan(104, 64, 64, 8, 128, panel=8, swap=True, share=2, share_rows=2),
         Plan(128, 64, 64, 8, 256, panel=8, share_rows=4),
+        Plan(200, 128, 64, 4, 256, blocks=132, swap=True, stream=True),
     ):
         assert fit_matmul.plan_of(str(plan)) == plan
 

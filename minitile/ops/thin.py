@@ -87,8 +87,8 @@ def _filled(
                 yield base._replace(stages=half)
         columns = -(-problem.n // base.block_N)
         steps = columns * -(-problem.k // base.block_K)
-        groups = processors // (tiles // columns)
-        if every and area >= LEAST_STREAM and share == 1 and columns % groups and steps >= LEAST_PIECE * groups:
+        groups = processors // (-(-problem.m // base.block_M) or 1)
+        if every and groups and area >= LEAST_STREAM and share == 1 and columns % groups and steps >= LEAST_PIECE * groups:
             yield base._replace(stages=whole, blocks=processors, stream=True)
     for split in SPLITS:
         cluster = split * share

@@ -117,7 +117,10 @@ def ahead_of(times: dict[str, float]) -> list[Plan]:
 def besides(problem: Problem, times: dict[str, float], word: str = "") -> list[Plan]:
     """What of `plans_of` was not measured yet and has this word in its name, and the fastest ones that were."""
     best = sorted((us, name) for name, us in times.items() if name != "cublas")[:BEST]
-    return [*(plan_of(name) for _, name in best), *(p for p in plans_of(problem) if word in str(p) and str(p) not in times)]
+    return [
+        *(plan_of(name) for _, name in best),
+        *(p for p in plans_of(problem) if word in str(p) and str(p) not in times),
+    ]
 
 
 def assemble(job: tuple[Case, Plan]) -> bool:

@@ -39,7 +39,8 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     if machine.few is not None and problem.few:
         machine = machine.few
     m, n, k, *_, size, result, products = problem
-    high, wide, deep, stages, threads, blocks, panel, split, pad, teams, swap, together, sharing, _, dots, below, stream = plan
+    high, wide, deep, stages, threads, blocks, panel, split, pad, teams, swap, together, sharing, *_, dots = plan[:15]
+    below, stream = plan.share_rows, plan.stream
     if dots:
         return _dots(problem, plan, machine)
     apart = split > 1 and not together

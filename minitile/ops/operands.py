@@ -100,8 +100,8 @@ def result_dtype(given: ArrayInfo | None, shape: tuple[int, ...], default: str, 
 
 class Ready(NamedTuple):
     """One launch on torch tensors of a GPU: `launch` takes slot values, of which all but the pointers are `dims`;
-    `empty()` is a new result, `out` is what a given one must be: shape, strides, dtype, device. workspace: makes further
-    tensors, whose pointers come behind that of the result."""
+    `empty()` is a new result, `out` is what a given one must be: shape, strides, dtype, device. workspace: makes
+    further tensors, whose pointers come behind that of the result."""
 
     launch: Callable[[tuple[int, ...], Place], None]
     dims: tuple[int, ...]

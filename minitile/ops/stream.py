@@ -1,9 +1,9 @@
 """A stream-K GEMM for few rows: every multiprocessor gets an equal share of all steps of K of all tiles.
 
-Where tiles are not a multiple of the multiprocessors, the last round of whole tiles leaves many without work: 80 tiles on
-132 of them are one round, in which 52 do nothing. Here the tiles' steps lie in one row, columns after columns, and each
-block multiplies an equal piece of it, from its end to its beginning. A piece ends in the middle of a tile and begins in
-the middle of another one:
+Where tiles are not a multiple of the multiprocessors, the last round of whole tiles leaves many without work: 80
+tiles on 132 of them are one round, in which 52 do nothing. Here the tiles' steps lie in one row, columns after
+columns, and each block multiplies an equal piece of it, from its end to its beginning. A piece ends in the middle of
+a tile and begins in the middle of another one:
 
     steps     |  tile 0   |  tile 1   |  tile 2   |      4 blocks, 3 tiles of 4 steps
     pieces    |   0    |    1   |   2    |   3    |
@@ -57,14 +57,14 @@ def check_stream(problem: Problem, plan: Plan) -> None:
 
 
 def by_bands(C_local):
-    """The sums as bands of 16 rows by groups of 8 columns: band, half of it, row, group, lane of the row, one of two."""
+    """The sums as bands of 16 rows by groups of 8 columns: band, half, row, group, lane of the row, one of two."""
     high, wide = C_local.shape
     return T.reshape(C_local, (high // 16, 2, 8, wide // 8, 4, 2))
 
 
 def by_lanes(bands, groups):
-    """Registers for so much in the order that a part has in the workspace: band, group, row, lane, half of the band, one
-    of two; and the same with all but the first two as one dimension."""
+    """Registers for so much in the order that a part has in the workspace: band, group, row, lane, half of the band,
+    one of two; and the same with all but the first two as one dimension."""
     part = T.alloc_fragment((bands, groups, 8, 4, 2, 2), T.float32)
     return part, T.reshape(part, (bands, groups, 128))
 
@@ -128,9 +128,8 @@ def streamed(
                 A, B, A_shared, B_shared, C_local, row, column,
                 low, T.min(high, real), stages, transpose_a, transpose_b, swap,
             )  # fmt: skip
-            if not loose:
-                if turn == last - first // steps:
-                    T.pdl_trigger()
+            if not loose and turn == last - first // steps:
+                T.pdl_trigger()
             if high < steps:
                 tell(parts, flags, tag, slot, C_local)
             else:
@@ -153,8 +152,8 @@ def gemm_stream(
     epilogue: Epilogue | None = None,
 ) -> Kernel:
     """C = op(A) · op(B), as `gemm`, by at most `blocks` blocks that have equal shares of all steps. There must not be
-    more tiles of rows than `blocks`. parts is f32, of as many tiles as `blocks`, each of high × wide elements, block_M ×
-    block_N or, with swap, block_N × block_M. flags has a word for each of them. tag: any number that is not in flags
+    more tiles of rows than `blocks`. parts is f32, of as many tiles as `blocks`, each of high × wide elements, block_M
+    × block_N or, with swap, block_N × block_M. flags has a word for each of them. tag: any number that is not in flags
     when the kernel begins, and not 0. loose, swap, share_rows, ahead, epilogue: as of `gemm`."""
     a_dims, b_dims = operand_dims(transpose_a, transpose_b, loose)
     how = transpose_a, transpose_b, loose

@@ -1,7 +1,7 @@
 """Plans for few rows by a large matrix of weights, which comes from memory: what serving multiplies all day.
 
-The rows are the columns of the tensor cores, which come by 8: all of them are in one tile, or in two next to each other,
-so that the weights come from memory once. A tile has 64 to 256 columns of C. Where there are fewer tiles than
+The rows are the columns of the tensor cores, which come by 8: all of them are in one tile, or in two next to each
+other, so that the weights come from memory once. A tile has 64 to 256 columns of C. Where there are fewer tiles than
 multiprocessors, K is split, and the parts are added up in a cluster, or by a second kernel; blocks with neighbouring
 columns may be a cluster that reads the rows once. Two tiles of rows in a cluster that reads the weights once were
 measured to gain nothing: L2 has what the other one has just read.
@@ -67,9 +67,7 @@ def _in_tiles(problem: Problem, machine: Machine, shared: int, every: bool, coun
                 yield from _filled(base, problem, tiles, processors, shared, every)
 
 
-def _filled(
-    base: Plan, problem: Problem, tiles: int, processors: int, shared: int, every: bool
-) -> Iterator[Plan]:
+def _filled(base: Plan, problem: Problem, tiles: int, processors: int, shared: int, every: bool) -> Iterator[Plan]:
     """The plan with stages, and in parts or persistent, as its tiles are fewer or more than multiprocessors."""
     box = (base.block_M + base.block_N) * base.block_K * problem.size
     area, share = base.block_M * base.block_N, base.share
@@ -88,7 +86,14 @@ def _filled(
         columns = -(-problem.n // base.block_N)
         steps = columns * -(-problem.k // base.block_K)
         groups = processors // (-(-problem.m // base.block_M) or 1)
-        if every and groups and area >= LEAST_STREAM and share == 1 and columns % groups and steps >= LEAST_PIECE * groups:
+        if (
+            every
+            and groups
+            and area >= LEAST_STREAM
+            and share == 1
+            and columns % groups
+            and steps >= LEAST_PIECE * groups
+        ):
             yield base._replace(stages=whole, blocks=processors, stream=True)
     for split in SPLITS:
         cluster = split * share

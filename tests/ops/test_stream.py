@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.examples.mutation_testing import surviving_mutants
-from tests.ops.test_matmul import BOUND, bf16, error, operands, poisoned
 
 import minitile as mt
 import minitile.language as T
@@ -13,6 +11,8 @@ from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ops import Plan, matmul
 from minitile.ops.multiply import _kernel
 from minitile.ops.stream import TAG, workspace_of
+from tests.examples.mutation_testing import surviving_mutants
+from tests.ops.test_matmul import BOUND, bf16, error, operands, poisoned
 
 SMALL = Plan(32, 64, 64, 3, 128, blocks=5, swap=True, stream=True)
 SIZES = [

@@ -34,8 +34,8 @@ from minitile.ops.operands import (
     result_dtype,
 )
 from minitile.ops.plan import LINE, Plan, Problem
-from minitile.ops.split import gemm_together
-from minitile.ops.stream import TAG, check_stream, gemm_stream, workspace_of
+from minitile.ops.split.cluster import gemm_together
+from minitile.ops.split.stream import TAG, check_stream, gemm_stream, workspace_of
 from minitile.runtime.arrays import ArrayInfo
 from minitile.runtime.errors import LaunchError
 from minitile.target import target_at

@@ -54,14 +54,14 @@ class Plan(NamedTuple):
 
     blocks: those of a persistent kernel, each for many tiles; 0: a block for each tile. panel: tiles are visited in
     panels of so many rows of tiles; 0: row by row; HILBERT: in Hilbert order. split: the parts of split-K, each with
-    a sum of its own, which the blocks of a cluster add up `together` (split.py) or a second kernel does. pad: whether
+    a sum of its own, which a cluster adds up (`together`, split/cluster.py) or a second kernel does. pad: whether
     A and B are copied, with longer rows, first. teams: of the threads of a persistent block, each with tiles of its
     own. swap: A and B are swapped, for few rows: block_M may then be any multiple of 8. share: so many blocks with
     neighbouring columns are a cluster, which reads the rows of A once; with `together` the parts of each tile are in
     the same cluster. share_rows: so many with neighbouring rows are a cluster, too, which reads the columns of B once.
     ahead: B's first tiles are brought before the kernel in front has ended, which must not write it.
     dots: by threads (gemv.py), no tensor cores: a block has block_M of the few vectors by block_N rows of the matrix.
-    stream: stream-K (stream.py): each of `blocks` has an equal share of all steps of K of all tiles.
+    stream: stream-K (split/stream.py): each of `blocks` has an equal share of all steps of K of all tiles.
     """
 
     block_M: int

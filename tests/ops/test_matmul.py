@@ -220,7 +220,7 @@ def test_two_hundred_rows_in_one_tile(plan, monkeypatch):
 @pytest.mark.parametrize(("schedule", "swap"), [("eager", False), ("random", False), ("random", True)])
 def test_clusters_under_other_orders_of_landing(schedule, swap):
     """The same bits each time."""
-    from minitile.ops.split import gemm_together
+    from minitile.ops.split.cluster import gemm_together
 
     a, b = operands(20, 40, 136)
     kernel = gemm_together(mt.language.bfloat16, mt.language.bfloat16, False, False, False)

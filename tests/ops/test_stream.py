@@ -10,7 +10,7 @@ import minitile.language as T
 from minitile.ir.diagnostics import LaunchArgumentError
 from minitile.ops import Plan, matmul
 from minitile.ops.multiply import _kernel
-from minitile.ops.stream import TAG, workspace_of
+from minitile.ops.split.stream import TAG, workspace_of
 from tests.examples.mutation_testing import surviving_mutants
 from tests.ops.test_matmul import BOUND, bf16, error, operands, poisoned
 

@@ -7,7 +7,7 @@ and masks. A comes from shared memory.
 
     words      the copy engine (or cp.async) → shared memory → 16 bytes a thread → pairs → W · Aᵀ
     scales     on the sums of a group (`sums`), in f32, which is exact; or on the weights, rounded to 16 bits
-    K          in `parts`, which the blocks of a cluster multiply and add up together, as in split.py
+    K          in `parts`, which the blocks of a cluster multiply and add up together, as in split/cluster.py
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import minitile.language as T
 from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType, bf16
 from minitile.ops.quantised.pack import FORMATS, TILE
-from minitile.ops.split import add_shares
+from minitile.ops.split.cluster import add_shares
 
 Pairs = Callable[[Any, Any, Any], Any]  # (word, h, g) → the word of a pair of 16-bit numbers
 

@@ -35,10 +35,18 @@ from minitile.ops.model import estimate
 from minitile.ops.plan import Plan, Problem
 from minitile.ops.thin import thin_plans
 
-ROW_COUNTS = (200, 96, 1, 160, 64, 256, 8, 128, 48, 512, 32, 16)  # the ones that are worth most come first
+ROW_COUNTS = (200, 96, 1, 160, 64, 256, 8, 128, 48, 512, 32, 16, 2, 4)  # the ones that are worth most come first
 WIDTHS = (64, 128, 192, 256, 384, 512, 640, 768, 1024, 1280)  # of hidden layers, times 8, for random ones
 BEST = 3  # plans that are tried with B ahead
-VECTORS = ((4, 512, 128), (8, 256, 128), (8, 512, 128), (2, 1024, 128), (4, 256, 64))  # rows, columns, threads
+VECTORS = (
+    (4, 512, 128),
+    (8, 256, 128),
+    (8, 512, 128),
+    (2, 1024, 128),
+    (4, 256, 64),
+    (4, 512, 64),
+    (4, 1024, 128),
+)  # rows, columns, threads
 KNOWN, MOST = 8, 56  # plans of a problem: those that the model liked so far, and all
 ROUNDS = 5
 BOUND = 0.01  # relative, of a result against torch's
@@ -85,8 +93,8 @@ def by_threads_plans(problem: Problem) -> list[Plan]:
     """gemv.py's."""
     if by_threads(problem) is None:
         return []
-    per = min(problem.m, 4)
-    return [Plan(per, rows, columns, 1, threads, dots=True) for rows, columns, threads in VECTORS]
+    counts = {min(problem.m, per) for per in (2, 4)}
+    return [Plan(per, rows, columns, 1, threads, dots=True) for per in counts for rows, columns, threads in VECTORS]
 
 
 def swapped(problem: Problem) -> Iterator[Plan]:

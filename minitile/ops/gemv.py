@@ -6,7 +6,8 @@ so that rows of one class (the same row mod 8) begin equally far behind such a m
 class. It begins where the vector begins:
 
     row 8g + c      |.. .. .. w0 w1|w2 … w9|…       s = c·K mod 8 = 3 elements in front, | is a multiple of 16 bytes
-    x               |0  0  0  x0 x1|x2 … x9|…       x is read with the same shift, once for all of the block's rows
+    x               |0  0  0  x0 x1|x2 … x9|…       x is read with the same shift, once for all of the block's rows:
+                                                    its rows begin elsewhere, so that 8 of it come from two vectors
 
 What lies in front of a row and behind it belongs to other rows, and counts as zeros. The last rows, fewer than eight,
 are read element by element.
@@ -64,7 +65,26 @@ def element(X, q, k, turned):
     return X[q, k]
 
 
-def whole_classes(X, W, C, K, by, c, part, rows, columns, per, classes, turned, mirrored, epilogue, tensors):
+def vector_of(X, Xs, q, first, shift, columns, turned, x, cut):
+    """x = the numbers of vector q from first - shift on, zeros in front of the vector and behind it. Xs: all vectors in
+    one row, where they begin anywhere, so that they are read by vectors; None: they are not. cut: whether some of the
+    numbers may be outside."""
+    if Xs is None:
+        for j in T.Parallel(columns):
+            x[j] = T.cast(element(X, q, first + j - shift, turned), T.float32)
+    else:
+        K = X.shape[1]
+        loaded = T.alloc_fragment((columns,), X.dtype)
+        T.copy(Xs[q * K + first - shift], loaded)
+        for j in T.Parallel(columns):
+            x[j] = T.cast(loaded[j], T.float32)
+        if cut:
+            for j in T.Parallel(columns):
+                k = first + j - shift
+                x[j] = T.if_then_else(k >= 0 and k < K, x[j], 0.0)
+
+
+def whole_classes(X, Xs, W, C, K, by, c, part, rows, columns, per, classes, turned, mirrored, epilogue, tensors):
     """Rows by · rows … of class c, by `per` vectors."""
     behind = c * K // GRAIN * GRAIN
     shift = c * K - behind
@@ -81,8 +101,7 @@ def whole_classes(X, W, C, K, by, c, part, rows, columns, per, classes, turned, 
                 k = step * columns + j - shift
                 w[i, j] = T.if_then_else(k >= 0 and k < K, w[i, j], T.cast(0.0, W.dtype))
         for q in T.unroll(per):
-            for j in T.Parallel(columns):
-                x[j] = T.cast(element(X, part * per + q, step * columns + j - shift, turned), T.float32)
+            vector_of(X, Xs, part * per + q, step * columns, shift, columns, turned, x, step == 0 or step == steps - 1)
             for i, j in T.Parallel(rows, columns):
                 total[q][i] += T.cast(w[i, j], T.float32) * x[j]
     for q in T.unroll(per):
@@ -114,7 +133,7 @@ def last_row(X, V, C, K, row, part, columns, per, turned, mirrored, epilogue, te
 
 
 def products_by_vectors(
-    X, W, V, C, block_M, block_N, block_K, threads, classes, turned, mirrored, epilogue, tensors
+    X, W, V, Xs, C, block_M, block_N, block_K, threads, classes, turned, mirrored, epilogue, tensors
 ):  # fmt: skip
     """The body of `gemv`."""
     K, count = X.shape[0 if turned else 1], C.shape[1 if mirrored else 0]
@@ -125,22 +144,22 @@ def products_by_vectors(
         T.pdl_sync()
         how = block_M, turned, mirrored, epilogue, tensors
         if classes == 1:
-            whole_classes(X, W, C, K, by, c, part, block_N, block_K, block_M, classes, *how[1:])
+            whole_classes(X, Xs, W, C, K, by, c, part, block_N, block_K, block_M, classes, *how[1:])
         else:
             if by < whole:
-                whole_classes(X, W, C, K, by, c, part, block_N, block_K, block_M, classes, *how[1:])
+                whole_classes(X, Xs, W, C, K, by, c, part, block_N, block_K, block_M, classes, *how[1:])
             else:
-                last_row(X, V, C, K, W.shape[0] * classes + c, part, block_N * block_K, *how)
+                last_row(X, V, C, K, W.shape[0] * classes + c, part, 8 * threads, *how)
 
 
 @lru_cache
 def gemv(dtype: DType, result: DType, turned: bool, mirrored: bool, epilogue: Epilogue | None = None) -> Kernel:
     """C = X · Wᵀ; mirrored: C = W · Xᵀ. X is M × K (mirrored: N × K), turned: K × M (K × N).
 
-    W is N × K (mirrored: M × K), seen as G × L: rows of `classes` times K elements, as many
-    as there are whole ones; where there are several classes, V is all of W as it is. A block has block_N of W's rows by
-    block_M vectors, block_K of K at a time. epilogue: what is made of the sums; then the kernel has its tensors at the
-    end.
+    W is N × K (mirrored: M × K), seen as G × L: rows of `classes` times K elements, as many as there are whole ones;
+    where there are several classes, V is all of W as it is, and Xs all of X in one row, if it is not turned. A block
+    has block_N of W's rows by block_M vectors, block_K of K at a time. epilogue: what is made of the sums; then the
+    kernel has its tensors at the end.
     """
     few, many = ("N", "M") if mirrored else ("M", "N")
     x_dims = ("K", few) if turned else (few, "K")
@@ -153,6 +172,7 @@ def gemv(dtype: DType, result: DType, turned: bool, mirrored: bool, epilogue: Ep
         W: T.Tensor(("G", "L"), dtype),
         C: T.Tensor(("M", "N"), result),
         V: T.Tensor((many, "K"), dtype) | None = None,
+        Xs: T.Tensor(("F",), dtype) | None = None,
         E0: T.Tensor(*extras[0]) | None = None,
         E1: T.Tensor(*extras[1]) | None = None,
         E2: T.Tensor(*extras[2]) | None = None,
@@ -165,7 +185,7 @@ def gemv(dtype: DType, result: DType, turned: bool, mirrored: bool, epilogue: Ep
     ):
         tensors = [E for E in (E0, E1, E2, E3) if E is not None]
         products_by_vectors(
-            X, W, V, C, block_M, block_N, block_K, threads, classes, turned, mirrored, epilogue, tensors
+            X, W, V, Xs, C, block_M, block_N, block_K, threads, classes, turned, mirrored, epilogue, tensors
         )
 
     return gemv

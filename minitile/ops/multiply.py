@@ -135,7 +135,8 @@ def _assembled_by_threads(problem: Problem, dtype: DType, result: DType, plan: P
     x = spec((k, few) if form.turned else (few, k), dtype)
     w, c = spec((rows // classes, classes * k), dtype), spec((problem.m, problem.n), result)
     kernel = _kernel_by_threads(dtype, result, form, plan, classes)
-    made = kernel.compile(x, w, c, spec((rows, k), dtype) if classes > 1 else None, target=target)
+    more = [spec((rows, k), dtype), None if form.turned else spec((few * k,), dtype)] if classes > 1 else [None, None]
+    made = kernel.compile(x, w, c, *more, target=target)
     made.executable.program.assembled  # noqa: B018
 
 
@@ -263,9 +264,10 @@ def _multiply_by_threads(
     groups = w.shape[0] // classes
     kernel = _kernel_by_threads(product.dtype, product.result, form, plan, classes, epilogue)
     if classes == 1:
-        kernel(x, w, out, None, *tensors)
-        return None if form.mirrored or epilogue is not None else kernel.executable(x, w, out, None)
-    kernel(x, reshaped(w[: groups * classes], (groups, classes * p.k)), out, w, *tensors)
+        kernel(x, w, out, None, None, *tensors)
+        return None if form.mirrored or epilogue is not None else kernel.executable(x, w, out, None, None)
+    row = None if form.turned else reshaped(x, (x.shape[0] * p.k,))
+    kernel(x, reshaped(w[: groups * classes], (groups, classes * p.k)), out, w, row, *tensors)
     return None
 
 

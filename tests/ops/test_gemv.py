@@ -73,6 +73,18 @@ def test_neighbours_of_a_row_do_not_spoil_it(monkeypatch):
     assert not np.isfinite(out[0, [7, 17]].astype(np.float32)).any()
 
 
+@pytest.mark.parametrize("k", [97, 1025])
+def test_neighbours_of_a_vector_do_not_spoil_it(k, monkeypatch):
+    """Vectors are read in pairs of 16 bytes, which have numbers of the vectors beside them."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    a, b = operands(4, 30, k, "NT", seed=k)
+    a[0], a[2] = np.inf, np.nan
+    out = poisoned(4, 30)
+    matmul(a, b, out=out, plan=PLAN._replace(block_M=2))
+    assert error(out[1::2], a[1::2], b) < BOUND[bf16]
+    assert np.isnan(out[2].astype(np.float32)).all()
+
+
 def test_with_an_epilogue(monkeypatch):
     monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
     a, b = operands(3, 21, 99, "NT")
@@ -96,9 +108,11 @@ def test_matrices_are_read_in_vectors(k):
 
     classes = classes_of(k)
     w = mt.spec((4096 // classes, classes * k), "bfloat16")
-    specs = [mt.spec((1, k), "bfloat16"), w, mt.spec((1, 4096), "bfloat16"), mt.spec((4096, k), "bfloat16")]
+    specs = [mt.spec((1, k), "bfloat16"), w, mt.spec((1, 4096), "bfloat16")]
+    more = [mt.spec((4096, k), "bfloat16"), mt.spec((k,), "bfloat16")] if classes > 1 else [None, None]
     kernel = gemv(T.bfloat16, T.bfloat16, False, False).configured(
         **PLAN._replace(block_M=1).constants, classes=classes
     )
-    text = kernel.compile(*(specs if classes > 1 else [*specs[:3], None]), target="sm_90a").asm["ptx"]
-    assert text.count("ld.global.v4.b32") >= PLAN.block_N * PLAN.block_K // 8 // PLAN.threads
+    text = kernel.compile(*specs, *more, target="sm_90a").asm["ptx"]
+    matrix, vector = PLAN.block_N * PLAN.block_K // 8 // PLAN.threads, PLAN.block_K // 8 // PLAN.threads or 1
+    assert text.count("ld.global.v4.b32") >= matrix + vector * (2 if classes > 1 else 1)

@@ -47,7 +47,7 @@ VECTORS = (
     (4, 512, 64),
     (4, 1024, 128),
 )  # rows, columns, threads
-KNOWN, MOST = 8, 56  # plans of a problem: those that the model liked so far, and all
+KNOWN, MOST, EVERY = 8, 56, 1000  # plans of a problem: those that the model liked so far, and all, or really all
 ROUNDS = 5
 BOUND = 0.01  # relative, of a result against torch's
 AHEAD = 48  # problems whose kernels are compiled before they are timed
@@ -65,7 +65,7 @@ def cases(count: int, seed: int) -> list[Case]:
     return found
 
 
-def plans_of(problem: Problem, seed: int = 0) -> list[Plan]:
+def plans_of(problem: Problem, seed: int = 0, most: int = MOST) -> list[Plan]:
     """What is measured: plans by threads, those of stream-K, the swapped plans of all other kinds, and what the model
     has liked so far."""
     known = candidates(problem, H200, True, SHARED)
@@ -74,7 +74,7 @@ def plans_of(problem: Problem, seed: int = 0) -> list[Plan]:
     found = list(dict.fromkeys(swapped(problem)))
     rng = random.Random(f"{problem} {seed}")
     known = [*by_threads_plans(problem), *ranked, *(plan for plan in found if plan.stream)]
-    return list(dict.fromkeys([*known, *rng.sample(found, min(len(found), MOST - len(known)))]))
+    return list(dict.fromkeys([*known, *rng.sample(found, min(len(found), max(most - len(known), 0)))]))
 
 
 def with_neighbours(problem: Problem, plan: Plan) -> Iterator[Plan]:
@@ -108,7 +108,7 @@ def swapped(problem: Problem) -> Iterator[Plan]:
         parts = min(H200.multiprocessors // max(tiles, 1), problem.k // 256, 16)
         if plan.split == 1 and not plan.blocks and tiles > H200.multiprocessors:
             yield plan._replace(panel=8)
-        if plan.split == 1 and parts > 1 and plan.block_M <= 128:
+        if plan.split == 1 and parts > 1 and (plan.block_M <= 128 or plan.block_N == 256):
             yield plan._replace(split=parts)
         if plan.split == plan.share == 1 and not plan.blocks and 1 / 3 < tiles / H200.multiprocessors < 1:
             for parts in (2, 3):  # whole rounds of parts where there is none of tiles
@@ -125,10 +125,9 @@ def ahead_of(times: dict[str, float]) -> list[Plan]:
 def besides(problem: Problem, times: dict[str, float], word: str = "") -> list[Plan]:
     """What of `plans_of` was not measured yet and has this word in its name, and the fastest ones that were."""
     best = sorted((us, name) for name, us in times.items() if name != "cublas")[:BEST]
-    return [
-        *(plan_of(name) for _, name in best),
-        *(p for p in plans_of(problem) if word in str(p) and str(p) not in times),
-    ]
+    every = plans_of(problem, most=EVERY if word else MOST)
+    new = [plan for plan in every if word in str(plan) and str(plan) not in times]
+    return [*(plan_of(name) for _, name in best), *new]
 
 
 def assemble(job: tuple[Case, Plan]) -> bool:

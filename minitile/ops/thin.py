@@ -19,7 +19,7 @@ from minitile.ops.plan import MOST_CLUSTER, Plan, Problem
 
 WIDTHS = ((64, 128), (128, 256), (192, 384), (256, 256))  # columns of C, threads
 IN_ONE = 256  # rows of a tile
-TWO_WARPGROUPS = 128  # rows of a tile of 256 columns
+TWO_WARPGROUPS, AT_MOST = 128, 200  # rows of a tile of 256 columns: what was measured, and for what registers do
 TEAM = 128 * 192  # elements of a tile that one warpgroup's registers hold
 MOST_SUMS, TURNING = 80, 72  # of a thread that turns f32 results, and the registers it needs besides
 SPLITS, SHARES = (2, 3, 4, 6, 8), (1, 2, 4)
@@ -56,7 +56,7 @@ def _in_tiles(problem: Problem, machine: Machine, shared: int, every: bool, coun
         for share in SHARES:
             grain = 64 if problem.transpose_a else 8 * share  # boxes of 128 bytes where rows lie across
             high = -(-each // grain) * grain or grain
-            if high > IN_ONE or (wide == 256 and high > TWO_WARPGROUPS):
+            if high > IN_ONE or (wide == 256 and high > (AT_MOST if every else TWO_WARPGROUPS)):
                 continue
             if share > 1 and (high < (32 if every else 64) or 4 * share * wide > n):
                 continue

@@ -6,7 +6,8 @@
 Kernels are the examples of this tree: plain, persistent, ping-pong, split-K, stream-K, grouped and fp8 GEMMs, and
 attention. Both texts are compiled for the same launch; lines that only say where code comes from do not count. Where
 texts are equal, so are the cubins, and the ratio is 1 by construction: only the others are timed, in turn. What the
-texts before were is kept as hashes (results/schedule_before.json); for timing they are made anew:
+texts before were is kept as hashes (results/schedule_before.json); for timing, of what differs since, they are made
+anew:
 
     git worktree add build/before 04580774
     PYTHONPATH=build/before MINITILE_CACHE_DIR=build/cache python benchmarks/schedule_bars.py --write build/before.json

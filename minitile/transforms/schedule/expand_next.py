@@ -17,12 +17,13 @@ front of a loop without iterations nothing.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import arith, control, thread
-from minitile.ir.rewrite import clone
+from minitile.ir.rewrite import clone, remake
 from minitile.ir.types import dtype_of
 from minitile.transforms.schedule.graph import Apart, Body, never
 from minitile.transforms.schedule.schedule import Place, Schedule
@@ -170,10 +171,14 @@ class NextExpansion:
         if self.now and not any(differs):
             self.here(b, op)
             return False
-        b.emit(clone(op, names))
+        names[value] = b.emit(clone(op, names)).results[0] if self.clamped else b.value(remake(op, partial(_of, names)))
         if value in self.slots:
             self.stay(b, value, names)
         return True
+
+
+def _of(names: Names, value: Value) -> Value:
+    return names.get(value, value)
 
 
 def _zeros(b: Builder, like: Value) -> Value:

@@ -234,22 +234,28 @@ class Body:
                 yield from self._edges(source, target, distance, _kind(first.access, second.access), name)
 
     def _edges(self, source: Op, target: Op, distance: int, kind: str, what: str) -> Iterator[Edge]:
-        """What is asynchronous is over where its token is waited for."""
-        for end in self.waits.get(source, [source]):
+        """What is asynchronous is over where its token is waited for, which may be iterations later; where the loop
+        waits after the target, that is no condition."""
+        for end, later in self.waits.get(source, ()) or [(source, 0)]:
+            left = distance - later
+            if left < 0 or (not left and self.number[end] > self.number[target]):
+                end, left = source, distance
             if end is not target:
-                yield Edge(end, target, distance, kind, what)
+                yield Edge(end, target, left, kind, what)
 
     @cached_property
-    def waits(self) -> dict[Op, list[Op]]:
-        """For each asynchronous operation of the loop the waits for it."""
-        found: dict[Op, list[Op]] = {}
+    def waits(self) -> dict[Op, list[tuple[Op, int]]]:
+        """For each asynchronous operation of the loop the waits for it, and how many iterations later they are."""
+        found: dict[Op, list[tuple[Op, int]]] = {}
         for wait in self.fixed:
-            tokens = [wait.token] if isinstance(wait, tile.Wait) else []
-            for token in tokens:  # those of a join are appended
+            tokens = [(wait.token, 0)] if isinstance(wait, tile.Wait) else []
+            for token, later in tokens:  # those of a join, and of the iteration before, are appended
                 if isinstance(token.op, tile.Join):
-                    tokens += token.op.tokens
+                    tokens += [(each, later) for each in token.op.tokens]
                 elif token.op in self.unit:
-                    found.setdefault(token.op, []).append(wait)
+                    found.setdefault(token.op, []).append((wait, later))
+                elif token in self.next_of and later <= len(self.next_of):
+                    tokens.append((self.next_of[token], later + 1))
         return found
 
     def _apart(self, one: Access, other: Access, least: int) -> int:

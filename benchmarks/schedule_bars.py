@@ -142,7 +142,7 @@ CASES: dict[str, Case] = {
     "cluster-K 2": _one("gemm_cluster_k", 1024, 1024, 8192),
     "grouped contiguous": _grouped("gemm_contiguous", ((4096,), "int32")),
     "grouped masked": _grouped("gemm_masked", ((8,), "int32")),
-    "grouped behind each other": _grouped("gemm_behind_each_other", ((8,), "int32")),
+    "grouped, persistent": _grouped("gemm_behind_each_other", ((8,), "int32")),
     "fp8": _fp8(),
     "fp8 per row, ping-pong": _fp8(per_row=True, teams=2),
     "fp8 promoted": _fp8(promote=True),
@@ -187,7 +187,7 @@ def texts(cases: dict[str, Case]) -> dict[str, dict[str, str]]:
     for name, case in cases.items():
         try:
             kernel = case.compiled()
-            text = kernel.asm["ptx"] if "ptx" in kernel.asm else kernel.asm["llvm"]
+            text = kernel.asm["ptx"] if "ptx" in kernel.asm else kernel.asm["gcn"]
             mark = hashlib.sha256(bare(text).encode()).hexdigest()[:16]
             found[name] = {"text": text, "hash": mark, "info": repr(kernel.launch_info)}
         except Exception as error:

@@ -77,7 +77,7 @@ class NextExpansion:
         args = [loop.body.add_arg(v.type, v.name) for v in self.more]
         self.now = dict(zip(self.more, args, strict=True))
         b = Builder(body, loop.loc)
-        names: Names = {}
+        names: Names = {} if self.clamped else self.following(b)
         for op, stage in self.turn.line:
             if not stage:
                 self.here(b, op)

@@ -77,9 +77,9 @@ thread kernel @k(%A: tensor<64xKxbf16>, %B: tensor<64xKxbf16>, %C: tensor<64x64x
   %17 = load_mem %sa, %As, slot = 0 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (0,)} : regs<8xbf16>
   %18 = load_mem %sa, %As, slot = 0 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (64,)} : regs<8xbf16>
   %c, %flight, %flight_1, %19, %20, %21, %22, %23, %24 = for 0, %n, 1, [%z, %2, %5, %11, %14, %15, %16, %17, %18] : regs<16xf32>, token, token, token, token, regs<8xbf16>, regs<8xbf16>, regs<8xbf16>, regs<8xbf16> (%k: i32, %acc: regs<16xf32>, %flight_2: token, %flight_3: token, %25: token, %26: token, %27: regs<8xbf16>, %28: regs<8xbf16>, %29: regs<8xbf16>, %30: regs<8xbf16>) {
+    %31 = add %k, 1 : i32
     sched_barrier
     wait %flight_3 {pending = 4}
-    %31 = add %k, 1 : i32
     %32 = add %31, 1 : i32
     %33 = and %32, 1 : i32
     %34 = mul %33, 8192 : i32

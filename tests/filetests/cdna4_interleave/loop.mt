@@ -72,62 +72,62 @@ thread kernel @k(%A: tensor<64xKxbf16>, %B: tensor<64xKxbf16>, %C: tensor<64x64x
   %13 = load_mem %sa, %As, slot = 0 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (1024,)} : regs<8xbf16>
   %14 = load_mem %sb, %Bs, slot = 0 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (0,)} : regs<8xbf16>
   %c, %flight, %flight_1, %15, %16, %17, %18 = for 0, %n, 1, [%z, %2, %5, %10, %12, %13, %14] : regs<16xf32>, token, token, token, regs<8xbf16>, regs<8xbf16>, regs<8xbf16> (%k: i32, %acc: regs<16xf32>, %flight_2: token, %flight_3: token, %19: token, %20: regs<8xbf16>, %21: regs<8xbf16>, %22: regs<8xbf16>) {
+    %23 = add %k, 1 : i32
     sched_barrier
     lds_wait {pending = 0}
     %slot = and %k, 1 : i32
     %here = mul %slot, 8192 : i32
     %rb = add %sb, %here : i32
-    %23 = load_mem %rb, %Bs, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (1024,)} : regs<8xbf16>
+    %24 = load_mem %rb, %Bs, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (1024,)} : regs<8xbf16>
     %next = add %k, 1 : i32
     %slot_ahead = and %next, 1 : i32
     %bytes = mul %slot_ahead, 8192 : i32
     %db = add %sb, %bytes : i32
     %more = cmp %next, %n {predicate = "lt"} : bool
-    %24 = cp_async %db, %o, base = %b, enable = %more, %Bs, dst_slot = %slot_ahead, %B {bytes = 16, dst_of = (0,), dst_offsets = (0,), src_of = (0,), src_offsets = (128,), enable_of = (0,), wave = true, halves = (0,)} : token
+    %25 = cp_async %db, %o, base = %b, enable = %more, %Bs, dst_slot = %slot_ahead, %B {bytes = 16, dst_of = (0,), dst_offsets = (0,), src_of = (0,), src_offsets = (128,), enable_of = (0,), wave = true, halves = (0,)} : token
     set_priority {level = 1}
-    %25 = pick %acc {indices = (0, 1, 2, 3)} : regs<4xf32>
+    %26 = pick %acc {indices = (0, 1, 2, 3)} : regs<4xf32>
     sched_barrier
-    %26 = mma_sync %20, %22, %25 {atom = "mfma16x16x32", repeats = (1, 1, 1)} : regs<4xf32>
+    %27 = mma_sync %20, %22, %26 {atom = "mfma16x16x32", repeats = (1, 1, 1)} : regs<4xf32>
     sched_barrier
-    %27 = cp_async %db, %o, base = %b, enable = %more, %Bs, dst_slot = %slot_ahead, %B {bytes = 16, dst_of = (0,), dst_offsets = (1024,), src_of = (0,), src_offsets = (192,), enable_of = (0,), wave = true, halves = (1,)} : token
-    %28 = join %24, %27 : token
-    %29 = pick %acc {indices = (8, 9, 10, 11)} : regs<4xf32>
+    %28 = cp_async %db, %o, base = %b, enable = %more, %Bs, dst_slot = %slot_ahead, %B {bytes = 16, dst_of = (0,), dst_offsets = (1024,), src_of = (0,), src_offsets = (192,), enable_of = (0,), wave = true, halves = (1,)} : token
+    %29 = join %25, %28 : token
+    %30 = pick %acc {indices = (8, 9, 10, 11)} : regs<4xf32>
     sched_barrier
-    %30 = mma_sync %21, %22, %29 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (1, 0, 0)} : regs<4xf32>
+    %31 = mma_sync %21, %22, %30 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (1, 0, 0)} : regs<4xf32>
     sched_barrier
     set_priority {level = 0}
     sched_barrier
     lds_wait {pending = 0}
     %ra = add %sa, %here : i32
-    %31 = load_mem %ra, %As, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (64,)} : regs<8xbf16>
-    %32 = load_mem %ra, %As, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (1088,)} : regs<8xbf16>
+    %32 = load_mem %ra, %As, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (64,)} : regs<8xbf16>
+    %33 = load_mem %ra, %As, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (1088,)} : regs<8xbf16>
     set_priority {level = 1}
-    %33 = pick %acc {indices = (4, 5, 6, 7)} : regs<4xf32>
+    %34 = pick %acc {indices = (4, 5, 6, 7)} : regs<4xf32>
     sched_barrier
-    %34 = mma_sync %20, %23, %33 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (0, 1, 0)} : regs<4xf32>
+    %35 = mma_sync %20, %24, %34 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (0, 1, 0)} : regs<4xf32>
     sched_barrier
-    %35 = load_mem %rb, %Bs, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (64,)} : regs<8xbf16>
-    %36 = pick %acc {indices = (12, 13, 14, 15)} : regs<4xf32>
+    %36 = load_mem %rb, %Bs, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (64,)} : regs<8xbf16>
+    %37 = pick %acc {indices = (12, 13, 14, 15)} : regs<4xf32>
     sched_barrier
-    %37 = mma_sync %21, %23, %36 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (1, 1, 0)} : regs<4xf32>
+    %38 = mma_sync %21, %24, %37 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (1, 1, 0)} : regs<4xf32>
     sched_barrier
     set_priority {level = 0}
     sched_barrier
     lds_wait {pending = 0}
-    %38 = load_mem %rb, %Bs, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (1088,)} : regs<8xbf16>
+    %39 = load_mem %rb, %Bs, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (1088,)} : regs<8xbf16>
     set_priority {level = 1}
     sched_barrier
-    %39 = mma_sync %31, %35, %26 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (0, 0, 1)} : regs<4xf32>
+    %40 = mma_sync %32, %36, %27 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (0, 0, 1)} : regs<4xf32>
     sched_barrier
     sched_barrier
-    %40 = mma_sync %32, %35, %30 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (1, 0, 1)} : regs<4xf32>
+    %41 = mma_sync %33, %36, %31 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (1, 0, 1)} : regs<4xf32>
     sched_barrier
     set_priority {level = 0}
     sched_barrier
-    %41 = add %k, 1 : i32
-    %42 = join %19, %28 : token
+    %42 = join %19, %29 : token
     wait %42
-    %43 = and %41, 1 : i32
+    %43 = and %23, 1 : i32
     %44 = mul %43, 8192 : i32
     %45 = add %sa, %44 : i32
     %46 = load_mem %45, %As, slot = %43 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (0,)} : regs<8xbf16>
@@ -136,9 +136,9 @@ thread kernel @k(%A: tensor<64xKxbf16>, %B: tensor<64xKxbf16>, %C: tensor<64x64x
     %49 = load_mem %48, %Bs, slot = %43 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (0,)} : regs<8xbf16>
     set_priority {level = 1}
     sched_barrier
-    %50 = mma_sync %31, %38, %34 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (0, 1, 1)} : regs<4xf32>
+    %50 = mma_sync %32, %39, %35 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (0, 1, 1)} : regs<4xf32>
     sched_barrier
-    %51 = add %41, 1 : i32
+    %51 = add %23, 1 : i32
     %52 = and %51, 1 : i32
     %53 = mul %52, 8192 : i32
     %54 = add %sa, %53 : i32
@@ -147,13 +147,13 @@ thread kernel @k(%A: tensor<64xKxbf16>, %B: tensor<64xKxbf16>, %C: tensor<64x64x
     %57 = cp_async %54, %o, base = %a, enable = %55, %As, dst_slot = %52, %A {bytes = 16, dst_of = (0,), dst_offsets = (1024,), src_of = (0,), src_offsets = (192,), enable_of = (0,), wave = true, halves = (1,)} : token
     %58 = join %56, %57 : token
     sched_barrier
-    %59 = mma_sync %32, %38, %37 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (1, 1, 1)} : regs<4xf32>
+    %59 = mma_sync %33, %39, %38 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (1, 1, 1)} : regs<4xf32>
     sched_barrier
     set_priority {level = 0}
     sched_barrier
-    %m1 = concat %39, %50, %40, %59 : regs<16xf32>
+    %m1 = concat %40, %50, %41, %59 : regs<16xf32>
     %da = add %sa, %bytes : i32
-    yield %m1, %19, %28, %58, %46, %47, %49
+    yield %m1, %19, %29, %58, %46, %47, %49
   }
   %60 = join %flight, %flight_1, %15 : token
   wait %60

@@ -200,7 +200,7 @@ entry:
   br i1 %v.177, label %for.175, label %for_end.176, !dbg !19
 for.175:
   %k.178 = phi i32 [0, %entry], [%v.246, %for.175], !dbg !19
-  %C_local.179 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.193, %for.175], !dbg !19
+  %C_local.179 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.194, %for.175], !dbg !19
   %C_local.180 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.230, %for.175], !dbg !19
   %v.181 = phi <8 x bfloat> [%l.170, %entry], [%l.198, %for.175], !dbg !19
   %v.182 = phi <8 x bfloat> [%l.172, %entry], [%l.234, %for.175], !dbg !19
@@ -209,20 +209,20 @@ for.175:
   %slot.185 = phi i32 [0, %entry], [%v.243, %for.175], !dbg !19
   %v.186 = phi i64 [%v.173, %entry], [%v.244, %for.175], !dbg !19
   %v.187 = phi i64 [%v.174, %entry], [%v.245, %for.175], !dbg !19
+  %v.188 = add i32 %k.178, 1, !dbg !19
   call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !19
   call void @llvm.amdgcn.s.waitcnt(i32 49279), !dbg !19  ; cdna4_interleave: RAW registers: fragments of A_shared, B_shared before they are multiplied, gemm.py:67 -> gemm.py:67
-  %v.188 = mul i32 %slot.183, 2048, !dbg !22
-  %v.189 = add i32 %v.109, %v.188, !dbg !22
-  %p.190 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.189, !dbg !22
-  %p.191 = getelementptr i8, ptr addrspace(3) %p.190, i32 1024, !dbg !22
-  %l.192 = load <8 x bfloat>, ptr addrspace(3) %p.191, align 16, !noalias !6, !dbg !22
+  %v.189 = mul i32 %slot.183, 2048, !dbg !22
+  %v.190 = add i32 %v.109, %v.189, !dbg !22
+  %p.191 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.190, !dbg !22
+  %p.192 = getelementptr i8, ptr addrspace(3) %p.191, i32 1024, !dbg !22
+  %l.193 = load <8 x bfloat>, ptr addrspace(3) %p.192, align 16, !noalias !6, !dbg !22
   call void @llvm.amdgcn.s.setprio(i16 1), !dbg !22
   call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
-  %acc.193 = call <4 x float> @llvm.amdgcn.mfma.f32.16x16x32.bf16(<8 x bfloat> %v.182, <8 x bfloat> %v.181, <4 x float> %C_local.179, i32 0, i32 0, i32 0), !dbg !22
+  %acc.194 = call <4 x float> @llvm.amdgcn.mfma.f32.16x16x32.bf16(<8 x bfloat> %v.182, <8 x bfloat> %v.181, <4 x float> %C_local.179, i32 0, i32 0, i32 0), !dbg !22
   call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
   call void @llvm.amdgcn.s.setprio(i16 0), !dbg !22
   call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
-  %v.194 = add i32 %k.178, 1, !dbg !19
   call void @llvm.amdgcn.s.waitcnt(i32 3955), !dbg !22  ; cdna4_interleave: RAW A_shared, B_shared, gemm.py:62+64 -> gemm.py:67
   %v.195 = mul i32 %slot.184, 2048, !dbg !22
   %v.196 = add i32 %v.109, %v.195, !dbg !22
@@ -232,10 +232,10 @@ for.175:
   fence syncscope("singlethread") acquire, !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
   %p.197 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.196, !dbg !22
   %l.198 = load <8 x bfloat>, ptr addrspace(3) %p.197, align 16, !noalias !6, !dbg !22
-  %v.199 = add i32 %v.194, 2, !dbg !19
+  %v.199 = add i32 %v.188, 2, !dbg !19
   %v.200 = mul i32 %slot.185, 2048, !dbg !20
   %v.201 = add i32 %v.97, %v.200, !dbg !20
-  %v.202 = mul i32 %v.194, 32, !dbg !20
+  %v.202 = mul i32 %v.188, 32, !dbg !20
   %v.203 = add i64 %v.186, 128, !dbg !20
   %v.204 = add i32 %v.202, 64, !dbg !20
   %v.205 = add i32 %v.204, %v.14, !dbg !20
@@ -268,7 +268,7 @@ for.175:
   call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.227, ptr addrspace(3) %p.228, i32 16, i32 %v.229, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !21
   call void @llvm.amdgcn.s.setprio(i16 1), !dbg !21
   call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
-  %acc.230 = call <4 x float> @llvm.amdgcn.mfma.f32.16x16x32.bf16(<8 x bfloat> %v.182, <8 x bfloat> %l.192, <4 x float> %C_local.180, i32 0, i32 0, i32 0), !dbg !22
+  %acc.230 = call <4 x float> @llvm.amdgcn.mfma.f32.16x16x32.bf16(<8 x bfloat> %v.182, <8 x bfloat> %l.193, <4 x float> %C_local.180, i32 0, i32 0, i32 0), !dbg !22
   call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
   %v.231 = mul i32 %slot.184, 1024, !dbg !22
   %v.232 = add i32 %v.110, %v.231, !dbg !22
@@ -291,7 +291,7 @@ for.175:
   %v.247 = icmp slt i32 %v.246, %v.4, !dbg !19
   br i1 %v.247, label %for.175, label %for_end.176, !dbg !19
 for_end.176:
-  %C_local.248 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.193, %for.175], !dbg !19
+  %C_local.248 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.194, %for.175], !dbg !19
   %C_local.249 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.230, %for.175], !dbg !19
   %v.250 = phi <8 x bfloat> [%l.170, %entry], [%l.198, %for.175], !dbg !19
   %v.251 = phi <8 x bfloat> [%l.172, %entry], [%l.234, %for.175], !dbg !19

@@ -146,10 +146,10 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     v_mov_b32_e32 v14, 0
     v_mov_b32_e32 v15, 0
 .LBB0_2:
+    s_add_i32 s17, s16, 1
     s_add_i32 s0, s16, 2
     s_and_b32 s4, s0, 1
     s_lshl_b32 s1, s4, 13
-    s_add_i32 s17, s16, 1
     s_add_i32 s18, s26, s1
     s_cmp_lt_i32 s0, s25
     s_cselect_b32 s2, 0x80000000, 0

@@ -83,7 +83,7 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     v_and_b32_e32 v1, 15, v0
     buffer_load_dwordx4 v19, s[24:27], 0 offen lds
     s_mov_b32 m0, s31
-    s_mov_b32 s15, 2
+    s_mov_b32 s15, 0
     buffer_load_dwordx4 v20, s[24:27], 0 offen lds
     s_cmp_lt_i32 s13, 1
     v_lshl_or_b32 v17, v3, 5, v1
@@ -131,30 +131,29 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     v_mov_b32_e32 v10, 0
     v_mov_b32_e32 v11, 0
 .LBB0_2:
-    s_add_i32 s0, s15, -2
-    s_add_i32 s1, s15, -1
-    s_and_b32 s18, s0, 1
-    s_and_b32 s20, s1, 1
-    s_lshl_b32 s0, s18, 12
-    s_lshl_b32 s21, s20, 13
-    s_or_b32 s19, s0, 0x4000
-    s_add_i32 s22, s14, s21
+    s_add_i32 s18, s15, 1
+    s_and_b32 s19, s15, 1
+    s_and_b32 s21, s18, 1
+    s_lshl_b32 s0, s19, 12
+    s_lshl_b32 s22, s21, 13
+    s_or_b32 s20, s0, 0x4000
+    s_add_i32 s23, s14, s22
     s_add_u32 s0, s4, 0xffffff80
-    s_addc_u32 s23, s5, -1
-    s_cmp_lt_i32 s1, s13
+    s_addc_u32 s1, s5, -1
+    s_cmp_lt_i32 s18, s13
     s_cselect_b64 s[16:17], -1, 0
     s_and_b64 vcc, s[16:17], exec
     s_cselect_b32 s2, 0x80000000, 0
-    s_and_b32 s1, s23, 0xffff
-    s_add_i32 m0, s22, 0x1800
+    s_and_b32 s1, s1, 0xffff
+    s_add_i32 m0, s23, 0x1800
     s_waitcnt lgkmcnt(0)  ; cdna4_interleave: RAW registers: fragments of A_shared, B_shared before they are multiplied, gemm.py:67 -> gemm.py:67
     buffer_load_dwordx4 v21, s[0:3], 0 offen lds
-    v_add_u32_e32 v38, s19, v24
+    v_add_u32_e32 v38, s20, v24
     ds_read_b128 v[38:41], v38 offset:2048
     s_setprio 1
     v_mfma_f32_16x16x32_bf16 v[8:11], v[34:37], v[30:33], v[8:11]
-    s_lshl_b32 s16, s20, 12
-    s_sub_i32 s17, s22, s16
+    s_lshl_b32 s16, s21, 12
+    s_sub_i32 s17, s23, s16
     s_and_b32 s1, s7, 0xffff
     s_mov_b32 s0, s6
     s_add_i32 m0, s17, 0x4000
@@ -165,13 +164,13 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     buffer_load_dwordx4 v19, s[0:3], 0 offen lds
     v_mfma_f32_16x16x32_bf16 v[0:3], v[34:37], v[26:29], v[0:3]
     s_setprio 0
-    v_lshl_add_u32 v34, s18, 13, v23
+    v_lshl_add_u32 v34, s19, 13, v23
     s_waitcnt lgkmcnt(0)  ; cdna4_interleave: RAW registers: fragments of B_shared before they are multiplied, gemm.py:67 -> gemm.py:67 | cdna4_interleave: RAW registers: fragments of A_shared, B_shared before they are multiplied, gemm.py:67 -> gemm.py:67
     ds_read_b128 v[42:45], v34
     ds_read_b128 v[46:49], v34 offset:2048
     s_setprio 1
     v_mfma_f32_16x16x32_bf16 v[4:7], v[38:41], v[30:33], v[4:7]
-    v_add_u32_e32 v30, s19, v25
+    v_add_u32_e32 v30, s20, v25
     ds_read_b128 v[32:35], v30
     v_mfma_f32_16x16x32_bf16 v[12:15], v[38:41], v[26:29], v[12:15]
     s_setprio 0
@@ -181,7 +180,7 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     v_mfma_f32_16x16x32_bf16 v[8:11], v[32:35], v[42:45], v[8:11]
     v_mfma_f32_16x16x32_bf16 v[0:3], v[32:35], v[46:49], v[0:3]
     s_setprio 0
-    v_add_u32_e32 v26, s21, v22
+    v_add_u32_e32 v26, s22, v22
     v_add_u32_e32 v34, s16, v24
     s_waitcnt vmcnt(0) lgkmcnt(0)  ; cdna4_interleave: RAW A_shared, B_shared, gemm.py:62+64 -> gemm.py:67 | thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
     s_barrier  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
@@ -190,29 +189,30 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     ds_read_b128 v[34:37], v34 offset:16384
     s_setprio 1
     v_mfma_f32_16x16x32_bf16 v[4:7], v[38:41], v[42:45], v[4:7]
-    s_and_b32 s0, s15, 1
-    s_lshl_b32 s16, s0, 13
-    s_cmp_lt_i32 s15, s13
+    s_add_i32 s0, s15, 2
+    s_and_b32 s1, s0, 1
+    s_lshl_b32 s15, s1, 13
+    s_cmp_lt_i32 s0, s13
     s_cselect_b32 s2, 0x80000000, 0
-    s_add_i32 s16, s14, s16
+    s_add_i32 s15, s14, s15
     s_and_b32 s1, s5, 0xffff
     s_mov_b32 s0, s4
-    s_mov_b32 m0, s16
+    s_mov_b32 m0, s15
     s_nop 0
     buffer_load_dwordx4 v18, s[0:3], 0 offen lds
-    s_add_i32 m0, s16, 0x800
+    s_add_i32 m0, s15, 0x800
     s_nop 0
     buffer_load_dwordx4 v19, s[0:3], 0 offen lds
-    s_add_i32 m0, s16, 0x1000
+    s_add_i32 m0, s15, 0x1000
     s_nop 0
     buffer_load_dwordx4 v20, s[0:3], 0 offen lds
     v_mfma_f32_16x16x32_bf16 v[12:15], v[38:41], v[46:49], v[12:15]
     s_setprio 0
-    s_add_i32 s15, s15, 1
     s_add_u32 s4, s4, 0x80
     s_addc_u32 s5, s5, 0
     s_add_u32 s6, s6, 0x80
     s_addc_u32 s7, s7, 0
+    s_mov_b32 s15, s18
     s_cbranch_vccnz .LBB0_2
     s_branch .LBB0_4
 .LBB0_3:

@@ -6,7 +6,8 @@
 Kernels are the examples of this tree: plain, persistent, ping-pong, split-K, stream-K, grouped and fp8 GEMMs, and
 attention. Both texts are compiled for the same launch; lines that only say where code comes from do not count. Where
 texts are equal, so are the cubins, and the ratio is 1 by construction: only the others are timed, in turn. What the
-texts before were is kept as hashes (results/schedule_before.json); for timing they are made anew:
+texts before were is kept as hashes (results/schedule_before.json); for timing, of what differs since, they are made
+anew:
 
     git worktree add build/before 04580774
     PYTHONPATH=build/before MINITILE_CACHE_DIR=build/cache python benchmarks/schedule_bars.py --write build/before.json
@@ -141,7 +142,7 @@ CASES: dict[str, Case] = {
     "cluster-K 2": _one("gemm_cluster_k", 1024, 1024, 8192),
     "grouped contiguous": _grouped("gemm_contiguous", ((4096,), "int32")),
     "grouped masked": _grouped("gemm_masked", ((8,), "int32")),
-    "grouped behind each other": _grouped("gemm_behind_each_other", ((8,), "int32")),
+    "grouped, persistent": _grouped("gemm_behind_each_other", ((8,), "int32")),
     "fp8": _fp8(),
     "fp8 per row, ping-pong": _fp8(per_row=True, teams=2),
     "fp8 promoted": _fp8(promote=True),
@@ -186,7 +187,7 @@ def texts(cases: dict[str, Case]) -> dict[str, dict[str, str]]:
     for name, case in cases.items():
         try:
             kernel = case.compiled()
-            text = kernel.asm["ptx"] if "ptx" in kernel.asm else kernel.asm["llvm"]
+            text = kernel.asm["ptx"] if "ptx" in kernel.asm else kernel.asm["gcn"]
             mark = hashlib.sha256(bare(text).encode()).hexdigest()[:16]
             found[name] = {"text": text, "hash": mark, "info": repr(kernel.launch_info)}
         except Exception as error:

@@ -38,31 +38,19 @@ note that says why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 
 from minitile.analysis.affine import Affine, Facts, divisor_of
-from minitile.ir.builder import Builder
-from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import arith, cdna, control, thread, tile
-from minitile.ir.origin import LANDED, Origin, places
-from minitile.ir.rewrite import remake
-from minitile.ir.types import TOKEN, BufferType
+from minitile.ir.core import Kernel
+from minitile.ir.ops import arith, cdna, control, thread
+from minitile.ir.types import BufferType
 from minitile.transforms.manager import PassContext
-from minitile.transforms.pipeline.mfma_loop import (
-    Access,
-    Fragment,
-    Loop,
-    Refusal,
-    Register,
-    elements_of,
-    find_loop,
-    only,
-    words_of,
-)
-from minitile.transforms.sync.reasons import names
+from minitile.transforms.pipeline.mfma_loop import Access, Fragment, Loop, Refusal, elements_of, find_loop, words_of
+from minitile.transforms.pipeline.mfma_pieces import Group, Pieces
+from minitile.transforms.schedule.verify import ScheduleError
 
 _REMAINDERS = (arith.FloorMod, arith.TruncMod, arith.And)
 FEW = 24  # registers for addresses and what else there is
@@ -97,23 +85,7 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Copies that are awaited together. `places`: for each stage the numbers of the copies issued there; `ahead`: they
-    are those of the next iteration (they fill what this one has read). `awaited`: at which stage; `early`: there it is
-    the next iteration's tile that is awaited."""
-
-    places: dict[int, list[int]]
-    ahead: bool
-    awaited: int
-    early: bool
-
-    @property
-    def numbers(self) -> list[int]:
-        return [n for numbers in self.places.values() for n in numbers]
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Plan:
     stages: list[Stage]
     fetches: list[Fetch]
     groups: list[Group]
@@ -129,7 +101,7 @@ def cdna4_half_tiles(kernel: Kernel, context: PassContext) -> None:
     _run(kernel, context, "cdna4_half_tiles", by_halves, "scheduled by half tiles")
 
 
-def _run(kernel: Kernel, context: PassContext, name: str, make: Callable[[Loop], Schedule], what: str) -> None:
+def _run(kernel: Kernel, context: PassContext, name: str, make: Callable[[Loop], Plan], what: str) -> None:
     if not context.target.has("lds_dma_128"):
         return
     limit = min(256, context.target.block_registers // max(kernel.attrs.get("threads", 0), 256))
@@ -142,12 +114,14 @@ def _run(kernel: Kernel, context: PassContext, name: str, make: Callable[[Loop],
                 loop = find_loop(op, block)
                 if loop is not None:
                     _check_slots(loop, kernel)
-                    schedule = make(loop)
-                    _check_registers(loop, schedule, limit)
-                    _Rewriting(loop, schedule, block, name).run()
+                    plan = make(loop)
+                    _check_registers(loop, plan, limit)
+                    pieces = Pieces(loop, plan.groups, block, name, partial(_half, loop, plan))
+                    _order(loop, plan, pieces)
+                    pieces.write()
                     # What another schedule has said of the loop no longer matters.
                     context.notes[:] = [note for note in context.notes if not note.startswith(_about(op))]
-            except Refusal as reason:
+            except (Refusal, ScheduleError) as reason:
                 notes[f"{_about(op)}{what}: {reason}"] = None
     context.notes += list(notes)
 
@@ -177,7 +151,7 @@ def _about(op: control.For) -> str:
 # Schedules ------------------------------------------------------------------------------------------------------------
 
 
-def by_depth(loop: Loop) -> Schedule:
+def by_depth(loop: Loop) -> Plan:
     """Stages by kp and half of the larger side; all copies awaited at once."""
     m, n, depth = loop.counts
     low, high = (range(n // 2), range(n // 2, n)) if n % 2 == 0 and n >= m else (range(n), range(0))
@@ -195,10 +169,10 @@ def by_depth(loop: Loop) -> Schedule:
     shares = {s: list(range(total * n // len(stretch), total * (n + 1) // len(stretch))) for n, s in enumerate(stretch)}
     behind = {s: numbers for s, numbers in shares.items() if s != last and numbers}
     groups = [Group({last: shares[last]}, True, last, True)]
-    return Schedule(stages, fetches, groups + ([Group(behind, False, last, True)] if behind else []))
+    return Plan(stages, fetches, groups + ([Group(behind, False, last, True)] if behind else []))
 
 
-def by_halves(loop: Loop) -> Schedule:
+def by_halves(loop: Loop) -> Plan:
     """Stages by halves of i and j; the halves that a tile begins with and the others are copied and awaited apart."""
     m, n, depth = loop.counts
     if m % 2 or n % 2:
@@ -228,16 +202,16 @@ def by_halves(loop: Loop) -> Schedule:
         Group({0: copies(0)}, True, 2, True),
         Group({2: high[: len(high) // 2], 3: high[len(high) // 2 :]}, True, 0, False),
     ]
-    return Schedule(stages, fetches, groups)
+    return Plan(stages, fetches, groups)
 
 
-def _check_registers(loop: Loop, schedule: Schedule, limit: int) -> None:
+def _check_registers(loop: Loop, plan: Plan, limit: int) -> None:
     """Raises Refusal where accumulators and fragments in registers at once are more than a wave has."""
-    count = len(schedule.stages)
+    count = len(plan.stages)
     most = [0] * count
-    for fetch in schedule.fetches:
+    for fetch in plan.fetches:
         for access in loop.accesses(fetch.fragments):
-            uses = [s for s, stage in enumerate(schedule.stages) if access in loop.accesses(stage.fragments)]
+            uses = [s for s, stage in enumerate(plan.stages) if access in loop.accesses(stage.fragments)]
             alive = [*range(fetch.at, count), *range(max(uses) + 1)] if fetch.ahead else range(fetch.at, max(uses) + 1)
             for s in set(alive):
                 most[s] += words_of(access[0])
@@ -247,290 +221,81 @@ def _check_registers(loop: Loop, schedule: Schedule, limit: int) -> None:
         raise Refusal(f"it takes {total} registers; a lane has {limit}")
 
 
-# Rewriting ------------------------------------------------------------------------------------------------------------
+# The turn -------------------------------------------------------------------------------------------------------------
 
-Item = tuple[int, Callable[[], None]]  # after how many products at the earliest; writes a read or copy
-Place = tuple[int, int]  # i, j
+Item = tuple[int, Callable[[], None]]  # after how many products at the earliest; puts a read or copy
 
 
-class _Rewriting:
-    """One loop of the block `outside`, by a schedule, in place."""
+def _half(loop: Loop, plan: Plan, access: Access) -> int | None:
+    """Of which half of the rows that a wave reads an instruction is, where stages are halves of both."""
+    if len({(s.i, s.j) for s in plan.stages}) < 4:
+        return None
+    load, number = access
+    for (operand, row, _), registers in loop.fragments.items():
+        if any(v is load.result and r // elements_of(load) == number for v, r in registers):
+            return int(row >= loop.counts["ab".index(operand)] // 2)
+    return None
 
-    def __init__(self, loop: Loop, schedule: Schedule, outside: Block, pass_name: str) -> None:
-        self.landed = Origin(pass_name, LANDED)
-        self.loop, self.groups, self.stages, self.outside = loop, schedule.groups, schedule.stages, outside
-        self.last = len(self.stages) - 1
-        self.copies = [(c, n) for c in loop.copies for n in range(len(c.dst_offsets))]
-        self.first_copies = [[(c, n) for c in copies for n in range(len(c.dst_offsets))] for _, copies in loop.before]
-        self.reads: dict[int, list[Access]] = {}  # by the stage that reads
-        self.ahead: list[Access] = []  # those for the next iteration
-        known: set[Access] = set()
-        for fetch in sorted(schedule.fetches, key=lambda f: not f.ahead):
-            mine = [x for x in loop.accesses(fetch.fragments) if x not in known]
-            known.update(mine)
-            self.reads[fetch.at] = mine
-            self.ahead += mine if fetch.ahead else []
-        m, n, _ = loop.counts
-        c = loop.products[0].c
-        self.c_width = thread.count_of(c.type) // (m * n)
-        self.held: dict[Access, Value] = {}  # what an instruction has read
-        self.sums: dict[Place, Register] = {}  # where the parts of the accumulator begin
 
-    def run(self) -> None:
-        """Raises Refusal before anything is changed."""
-        loop, op = self.loop, self.loop.op
-        self.check_copies()
-        place = self.outside.ops.index(op)
-        behind = self.outside.ops[place + 1 :]
-        number = {arg: n for n, arg in enumerate(op.carried)}
-        landed = {op.results[number[flight]] for flight in loop.flights}
-        waits = {o for o in behind if isinstance(o, tile.Wait) and o.token in landed}
-        if any(v in landed for o in behind if o not in waits for v in o.operands):
-            raise Refusal("the tokens that it hands on are used for more than a wait")
-        before = Block()
-        started = self.prologue(Builder(before, op.loc))
-        in_flight = self.rebuild(started)
-        after = Block()
-        b = Builder(after, op.loc)
-        with b.because(self.landed):
-            b.emit(tile.Wait(self.join(b, in_flight)))
-        gone: set[Op] = {*waits, *(o for join, copies in loop.before for o in (join, *copies))}
-        ops = [*self.outside.ops[:place], *before.ops, op, *after.ops, *behind]
-        self.outside.ops = [o for o in ops if o not in gone]
-
-    def check_copies(self) -> None:
-        """The tiles in front of the loop are copied by the same instructions."""
-        want = [(c.dst_mem, c.dst_offsets[n]) for c, n in self.copies]
-        if any([(c.dst_mem, c.dst_offsets[n]) for c, n in mine] != want for mine in self.first_copies):
-            raise Refusal("what is under way before it was copied in another order")
-
-    def prologue(self, b: Builder) -> tuple[list[list[Value]], list[Value]]:
-        """The copies that are under way when the first iteration starts, and what its stage 0 needs. For each group the
-        tokens that are left, the oldest first; and what has been read."""
-        op, groups = self.loop.op, self.groups
-        names = {**dict(zip(op.carried, op.init, strict=True)), op.iv: op.lower}
-        self.compute(b, self.needed_ahead(), names, everything=True)
-        queues: list[list[Value]] = [[] for _ in groups]
-        for copies in self.first_copies:
-            for group, queue in zip(groups, queues, strict=True):
-                queue.append(self.join(b, [self.copy(b, copies[n], {}) for n in group.numbers]))
-        for group, queue in zip(groups, queues, strict=True):
-            if group.ahead:
-                queue.append(self.join(b, [self.copy(b, self.copies[n], names) for n in group.numbers]))
-        landed = [queue.pop(0) for group, queue in zip(groups, queues, strict=True) if group.early]
-        with b.because(self.landed):
-            b.emit(tile.Wait(self.join(b, landed)))
-        return queues, [self.read(b, access, names) for access in self.ahead]
-
-    def rebuild(self, started: tuple[list[list[Value]], list[Value]]) -> list[Value]:
-        """The loop with its new body. The tokens that are under way behind it."""
-        loop, op = self.loop, self.loop.op
-        queues, read = started
-        kept = [n for n, arg in enumerate(op.carried) if arg not in loop.flights]
-        handed = [op.body.yielded[n] for n in kept]
-        results = [op.results[n] for n in kept]
-        next_of = loop.next_of
-        body = Block((op.iv, *(op.carried[n] for n in kept)))
-        flights = [[body.add_arg(TOKEN, "flight") for _ in queue] for queue in queues]
-        for access, value in zip(self.ahead, read, strict=True):
-            self.held[access] = body.add_arg(value.type, "fragment")
-        b = Builder(body, op.loc)
-        total, following = self.body(b, flights, next_of)
-        old_total = loop.products[-1].result
-        tokens = [token for queue in self.queues for token in queue]
-        b.emit(control.Yield((*(total if v is old_total else v for v in handed), *tokens, *following)))
-        op.init = (*(op.init[n] for n in kept), *(token for queue in queues for token in queue), *read)
-        op.body = body
-        more = [Value(v.type, op, 0, v.name) for v in body.args[1 + len(kept) :]]
-        op.results = (*results, *more)
-        for n, value in enumerate(op.results):
-            value.index = n
-        return more[: len(tokens)]
-
-    def body(self, b: Builder, flights: list[list[Value]], next_of: dict[Value, Value]) -> tuple[Value, list[Value]]:
-        """The stages. What the accumulator has become, and what was read for the next iteration's first one."""
-        op, loop, groups = self.loop.op, self.loop, self.groups
-        m, n, _ = loop.counts
-        every = [(i, j) for i in range(m) for j in range(n)]
-        carried = loop.products[0].c
-        self.sums = {place: (carried, at * self.c_width) for at, place in enumerate(every)}
-        self.queues = [list(queue) for queue in flights]
-        self.placed: set[Op] = set()
-        later = {**next_of, op.iv: b.add(op.iv, op.step)}
-        issued: list[list[Value]] = [[] for _ in groups]
-        following: dict[Access, Value] = {}
-        fresh = set(self.ahead)  # what may still be on its way into registers
-        roots = [value for registers in loop.fragments.values() for value, _ in registers if value not in loop.loads]
-        self.compute(b, [carried, *roots], {})  # what the loop itself makes of the accumulator, or multiplies
-
-        def fetch(access: Access) -> None:
-            if access in self.ahead:
-                following[access] = self.read(b, access, later)
-            else:
-                self.held[access] = self.read(b, access, {})
-                fresh.add(access)
-
-        def issue(number: int, which: int) -> None:
-            group, mine = groups[which], issued[which]
-            mine.append(self.copy(b, self.copies[number], later if group.ahead else {}))
-            if len(mine) == len(group.numbers):
-                self.queues[which].append(self.join(b, mine))
-
-        for s, stage in enumerate(self.stages):
-            reads = self.reads.get(s, [])
-            b.emit(cdna.SchedBarrier())
-            waits = [queue for group, queue in zip(groups, self.queues, strict=True) if group.awaited == s]
-            if waits:
-                with b.because(self.landed):
-                    b.emit(tile.Wait(self.join(b, [queue.pop(0) for queue in waits])))
-                fresh.clear()  # there will be a barrier here, in front of which no read stays under way
-            elif fresh & set(loop.accesses(stage.fragments)):
-                with b.because(self.arrived(fresh)):
-                    b.emit(cdna.LdsWait(0))
-                fresh.clear()
-            items: list[Item] = [(self.last_use(stage, access), partial(fetch, access)) for access in reads]
-            for which, group in enumerate(groups):
-                copies: list[Item] = [(0, partial(issue, number, which)) for number in group.places.get(s, [])]
-                # What fills the version that is read here, in other places, stands in front: one barrier is for both.
-                same = group.ahead and any(access not in self.ahead for access in reads)
-                items = [*copies, *items] if same else [*items, *copies]
-            self.multiply(b, stage, items)
-        b.emit(cdna.SchedBarrier())
-        b.block.ops += [o for o in loop.pure if o not in self.placed]
-        total = self.gather(b, self.parts_of(every))
-        total.name = total.name or loop.products[-1].result.name
-        return total, [following[access] for access in self.ahead]
-
-    def arrived(self, fresh: set[Access]) -> Origin:
-        """Of a wait for what has been read to be in registers."""
-        reads = sorted({load for load, _ in fresh}, key=lambda op: op.result.serial)
-        what = names(load.mem for load in reads)
-        return Origin(
-            self.landed.pass_name,
-            f"RAW registers: fragments of {what} before they are multiplied",
-            places(op.loc for op in reads),
-            places(op.loc for op in self.loop.products),
-        )
-
-    def multiply(self, b: Builder, stage: Stage, items: Sequence[Item]) -> None:
-        """A stage's products, with reads and copies spread between them, the first one in front."""
-        order = stage.products
-        behind: list[list[Callable[[], None]]] = [[] for _ in range(len(order) + 1)]
-        for n, (earliest, write) in enumerate(sorted(items, key=itemgetter(0))):
-            behind[max(earliest, n * len(order) // max(len(items), len(order)))].append(write)
-        for write in behind[0]:
-            write()
-        b.emit(cdna.SetPriority(1))
-        start = 0
-        for n in range(1, len(order) + 1):
-            if behind[n] or n == len(order) or order[n][:2] != order[start][:2]:
-                self.multiply_some(b, order[start:n])
-                start = n
-            for write in behind[n]:
-                write()
-        b.emit(cdna.SetPriority(0))
-
-    def last_use(self, stage: Stage, access: Access) -> int:
-        """After how many products of the stage nothing needs any more what the instruction has read before: then its
-        registers are free for what it reads next."""
-        load, number = access
-        uses = [
-            n
-            for n, (kp, i, j) in enumerate(stage.products)
-            for fragment in (("a", i, kp), ("b", j, kp))
-            if any(v is load.result and r // elements_of(load) == number for v, r in self.loop.fragments[fragment])
+def _order(loop: Loop, plan: Plan, pieces: Pieces) -> None:
+    """The pieces of a turn in order, stage by stage."""
+    reads: dict[int, list[Access]] = {}  # by the stage that reads
+    known: set[Access] = set()
+    for fetch in sorted(plan.fetches, key=lambda f: not f.ahead):
+        reads[fetch.at] = [x for x in loop.accesses(fetch.fragments) if x not in known]
+        known.update(reads[fetch.at])
+    ahead = {x for fetch in plan.fetches if fetch.ahead for x in reads[fetch.at]}
+    fresh = set(ahead)  # what may still be on its way into registers
+    for s, stage in enumerate(plan.stages):
+        mine = reads.get(s, [])
+        pieces.put(cdna.SchedBarrier())
+        awaited = [which for which, group in enumerate(plan.groups) if group.awaited == s]
+        if awaited:
+            pieces.wait(awaited)
+            fresh.clear()  # there will be a barrier here, in front of which no read stays under way
+        elif fresh & set(loop.accesses(stage.fragments)):
+            pieces.lds_wait(fresh)
+            fresh.clear()
+        fresh |= set(mine) - ahead
+        items: list[Item] = [
+            (_last_use(loop, stage, x), partial(pieces.read, x, -1 if x in ahead else 0)) for x in mine
         ]
-        return max(uses, default=-1) + 1
+        for which, group in enumerate(plan.groups):
+            copies: list[Item] = [(0, partial(pieces.copy, n, which)) for n in group.places.get(s, [])]
+            # What fills the version that is read here, in other places, stands in front: one barrier is for both.
+            same = group.ahead and any(x not in ahead for x in mine)
+            items = [*copies, *items] if same else [*items, *copies]
+        _multiply(pieces, stage, items)
+    pieces.put(cdna.SchedBarrier())
 
-    def multiply_some(self, b: Builder, some: list[tuple[int, int, int]]) -> None:
-        """Neighbours along j, of one i and kp."""
-        kp, i, first = some[0]
-        product = next(p for p in self.loop.products if p.origin[2] == kp)
-        b.loc = product.loc
-        fragments = self.loop.fragments
-        x = self.gather(b, [self.now(r) for r in fragments["a", i, kp]])
-        y = self.gather(b, [self.now(r) for _, _, j in some for r in fragments["b", j, kp]])
-        places = [(i, j) for _, _, j in some]
-        c = self.gather(b, self.parts_of(places))
-        b.emit(cdna.SchedBarrier())
-        done = b.emit(thread.MmaSync(x, y, c, product.atom, (1, len(some), 1), origin=(i, first, kp))).result
-        b.emit(cdna.SchedBarrier())
-        self.sums.update({place: (done, n * self.c_width) for n, place in enumerate(places)})
 
-    # Parts ----------------------------------------------------------------------------------------------------------
+def _multiply(pieces: Pieces, stage: Stage, items: list[Item]) -> None:
+    """A stage's products, with reads and copies spread between them, the first one in front."""
+    order = stage.products
+    behind: list[list[Callable[[], None]]] = [[] for _ in range(len(order) + 1)]
+    for n, (earliest, put) in enumerate(sorted(items, key=itemgetter(0))):
+        behind[max(earliest, n * len(order) // max(len(items), len(order)))].append(put)
+    for put in behind[0]:
+        put()
+    pieces.put(cdna.SetPriority(1))
+    start = 0
+    for n in range(1, len(order) + 1):
+        if behind[n] or n == len(order) or order[n][:2] != order[start][:2]:
+            pieces.multiply(order[start:n])
+            start = n
+        for put in behind[n]:
+            put()
+    pieces.put(cdna.SetPriority(0))
 
-    def needed_ahead(self) -> list[Value]:
-        """The operands of what is done for the next iteration."""
-        ahead: list[Op] = [self.copies[n][0] for group in self.groups if group.ahead for n in group.numbers]
-        return [v for op in (*ahead, *(load for load, _ in self.ahead)) for v in op.operands]
 
-    def compute(self, b: Builder, wanted: list[Value], names: dict[Value, Value], everything: bool = False) -> None:
-        """Compute what `wanted` is made of: as the loop does it, unless it depends on other `names`, which learn the
-        results; `everything` is computed anew."""
-        missing: set[Value] = set(wanted)
-        parts: list[Op] = []
-        for op in reversed(self.loop.pure):
-            if not missing.isdisjoint(op.results):
-                parts.append(op)
-                missing.update(op.operands)
-        for op in reversed(parts):
-            if op.result in names:
-                continue
-            if everything or any(v in names for v in op.operands):
-                b.loc = op.loc
-                names[op.result] = b.value(remake(op, lambda v: names.get(v, v)))
-            elif op not in self.placed:
-                self.placed.add(op)
-                b.emit(op)
-
-    def read(self, b: Builder, access: Access, names: dict[Value, Value]) -> Value:
-        """What one instruction of a load reads."""
-        load, n = access
-        self.compute(b, load.operands, names)
-        b.loc = load.loc
-        return b.emit(only(load, n, lambda v: names.get(v, v))).result
-
-    def copy(self, b: Builder, copy: tuple[thread.CpAsync, int], names: dict[Value, Value]) -> Value:
-        """One instruction of a copy; its token."""
-        old, n = copy
-        self.compute(b, old.operands, names)
-        b.loc = old.loc
-        new = remake(old, lambda v: names.get(v, v))
-        for name in ("dst_of", "dst_offsets", "src_of", "src_offsets", "predicate_of", "enable_of", "halves"):
-            every = getattr(old, name)
-            setattr(new, name, every and (every[n],))
-        return b.emit(new).result
-
-    @staticmethod
-    def join(b: Builder, tokens: Sequence[Value]) -> Value:
-        """One token for several."""
-        return tokens[0] if len(tokens) == 1 else b.emit(tile.Join(tuple(tokens))).result
-
-    def parts_of(self, places: Sequence[Place]) -> list[Register]:
-        """The accumulator's registers there."""
-        return [(value, at + r) for place in places for value, at in [self.sums[place]] for r in range(self.c_width)]
-
-    def now(self, register: Register) -> Register:
-        """Where a register of a fragment is at this point."""
-        value, number = register
-        load = self.loop.loads.get(value)
-        if load is None:
-            return register
-        each = elements_of(load)
-        return self.held[load, number // each], number % each
-
-    @staticmethod
-    def gather(b: Builder, registers: list[Register]) -> Value:
-        """A value of these registers."""
-        parts: list[tuple[Value, list[int]]] = []
-        for value, number in registers:
-            if not parts or parts[-1][0] is not value:
-                parts.append((value, []))
-            parts[-1][1].append(number)
-        values = [
-            value
-            if numbers == list(range(thread.count_of(value.type)))
-            else b.emit(thread.Pick(value, tuple(numbers))).result
-            for value, numbers in parts
-        ]
-        return values[0] if len(values) == 1 else b.emit(thread.Concat(tuple(values))).result
+def _last_use(loop: Loop, stage: Stage, access: Access) -> int:
+    """After how many products of the stage nothing needs any more what the instruction has read before: then its
+    registers are free for what it reads next."""
+    load, number = access
+    uses = [
+        n
+        for n, (kp, i, j) in enumerate(stage.products)
+        for fragment in (("a", i, kp), ("b", j, kp))
+        if any(v is load.result and r // elements_of(load) == number for v, r in loop.fragments[fragment])
+    ]
+    return max(uses, default=-1) + 1

@@ -18,10 +18,13 @@ the wait and inside the iteration, so what a wait covers is the same. Joins keep
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, thread, tile
 from minitile.transforms.manager import PassContext
+from minitile.transforms.schedule.expand_next import Turn, schedule_of_turn
+from minitile.transforms.schedule.verify import ScheduleError
 
 
 def spread_copies(kernel: Kernel, context: PassContext) -> None:
@@ -33,7 +36,7 @@ def spread_copies(kernel: Kernel, context: PassContext) -> None:
     for op in kernel.walk():
         if isinstance(op, control.For) and any(isinstance(o, thread.MmaSync) for o in op.body.ops):
             flatten_branches(op.body)
-            _spread(op.body)
+            _spread(op)
 
 
 def flatten_branches(block: Block) -> None:
@@ -78,29 +81,30 @@ def _flattened(op: control.If, renamed: dict[Value, Value]) -> list[Op]:
     return ops
 
 
-def _spread(block: Block) -> None:
+def _spread(loop: control.For) -> None:
     """Interleave the copies that stand before the first multiplication with the multiplications."""
-    places = [n for n, op in enumerate(block.ops) if isinstance(op, thread.MmaSync)]
-    copies = [op for op in block.ops[: places[0]] if isinstance(op, thread.CpAsync)]
+    ops = loop.body.ops[:-1]
+    products = [op for op in ops if isinstance(op, thread.MmaSync)]
+    copies = [op for op in ops[: ops.index(products[0])] if isinstance(op, thread.CpAsync)]
+    joins = [op for op in ops if isinstance(op, tile.Join)]
     tokens = {c.result for c in copies}
-    joins = [op for op in block.ops if isinstance(op, tile.Join)]
-    if not copies or len(joins) != 1 or not tokens <= set(joins[0].tokens) or _waits_behind(block.ops, copies[0]):
+    if not copies or len(joins) != 1 or not tokens <= set(joins[0].tokens) or _waits_behind(ops, copies[0]):
         return
-    total = sum(len(c.dst_offsets) for c in copies)
-    parts = [part for copy in copies for part in _pieces(copy, -(-total // len(places)))]
-    behind = {
-        place: parts[len(parts) * n // len(places) : len(parts) * (n + 1) // len(places)]
-        for n, place in enumerate(places)
-    }
-    moved: list[Op] = []
-    for n, op in enumerate(block.ops):
-        if op not in copies and op is not joins[0]:
-            moved.append(op)
-        moved += behind.get(n, [])
-        if n == places[-1]:
-            joins[0].tokens = (*(t for t in joins[0].tokens if t not in tokens), *(p.result for p in parts))
-            moved.append(joins[0])
-    block.ops = moved
+    size = -(-sum(len(c.dst_offsets) for c in copies) // len(products))
+    pieces = {copy: _pieces(copy, size) for copy in copies}
+    parts = [part for copy in copies for part in pieces[copy]]
+    joins[0].tokens = (*(t for t in joins[0].tokens if t not in tokens), *(p.result for p in parts))
+    loop.body.ops = [each for op in loop.body.ops for each in pieces.get(op, [op])]  # type: ignore[call-overload]
+    line: list[Op] = []
+    for op in ops:
+        line += [op] if op not in pieces and op is not joins[0] else []
+        if op in products:
+            n = products.index(op)
+            line += parts[len(parts) * n // len(products) : len(parts) * (n + 1) // len(products)]
+    line.insert(line.index(parts[-1]) + 1, joins[0])
+    with suppress(ScheduleError):
+        schedule_of_turn(loop, Turn([(op, 0) for op in line], []))
+        loop.body.ops = [*line, loop.body.ops[-1]]
 
 
 def _waits_behind(ops: Sequence[Op], copy: Op) -> bool:

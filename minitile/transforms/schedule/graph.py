@@ -17,7 +17,7 @@ the loop only reads, after them, *feed* it: they may run ahead, and are put in f
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -33,6 +33,7 @@ from minitile.ir.types import BufferType, ScalarType, TensorType
 
 Path = frozenset[tuple[Value, bool]]  # conditions of the enclosing ifs and which branch of each
 Box = tuple[tuple[int, int], ...]
+Apart = Callable[[Op, Op], bool]
 ORDERS = Access("atomic", None, proxy="any")  # of what touches no memory and may order others' accesses
 RING = (roles.ConsumerWait, roles.ConsumerRelease)
 
@@ -52,6 +53,10 @@ class Edge:
     distance: int
     kind: str
     what: str = ""
+
+
+def never(a: Op, b: Op) -> bool:
+    return False
 
 
 def inside(op: Op) -> Iterator[Op]:
@@ -74,10 +79,10 @@ class Body:
     """A loop's body. `unit`: the entry of each fixed operation; `feeders`: the copies, and branches of nothing but
     copies, that may run ahead; `ahead`: those of them whose entry has nothing else. `each`: without marks, where each
     operation is an entry, but constants and those that are `free`; what only orders threads stays in its order then,
-    and holds no other."""
+    and holds no other. `apart`: operations that do not touch the same bytes, which only who made them knows."""
 
-    def __init__(self, loop: control.For, each: bool = False, free: Container[Op] = ()) -> None:
-        self.loop, self.each = loop, each
+    def __init__(self, loop: control.For, each: bool = False, free: Container[Op] = (), apart: Apart = never) -> None:
+        self.loop, self.each, self.apart = loop, each, apart
         self.ops: list[Op] = []
         self.unit: dict[Op, int] = {}
         self.free: set[Op] = set()
@@ -209,6 +214,8 @@ class Body:
                 mem = mine.access.mem
                 some = touching.values() if mem is None else (touching.get(mem, ()), touching.get(None, ()))
                 for earlier, theirs in itertools.chain.from_iterable(some):
+                    if self.apart(earlier, op):
+                        continue
                     if (mine.access.writes or theirs.access.writes) and boxes_meet(mine.box, theirs.box):
                         both.setdefault(earlier, []).append((theirs, mine))
             for earlier in sorted(both, key=self.number.__getitem__):
@@ -227,22 +234,28 @@ class Body:
                 yield from self._edges(source, target, distance, _kind(first.access, second.access), name)
 
     def _edges(self, source: Op, target: Op, distance: int, kind: str, what: str) -> Iterator[Edge]:
-        """What is asynchronous is over where its token is waited for."""
-        for end in self.waits.get(source, [source]):
+        """What is asynchronous is over where its token is waited for, which may be iterations later; where the loop
+        waits after the target, that is no condition."""
+        for end, later in self.waits.get(source, ()) or [(source, 0)]:
+            left = distance - later
+            if left < 0 or (not left and self.number[end] > self.number[target]):
+                end, left = source, distance
             if end is not target:
-                yield Edge(end, target, distance, kind, what)
+                yield Edge(end, target, left, kind, what)
 
     @cached_property
-    def waits(self) -> dict[Op, list[Op]]:
-        """For each asynchronous operation of the loop the waits for it."""
-        found: dict[Op, list[Op]] = {}
+    def waits(self) -> dict[Op, list[tuple[Op, int]]]:
+        """For each asynchronous operation of the loop the waits for it, and how many iterations later they are."""
+        found: dict[Op, list[tuple[Op, int]]] = {}
         for wait in self.fixed:
-            tokens = [wait.token] if isinstance(wait, tile.Wait) else []
-            for token in tokens:  # those of a join are appended
+            tokens = [(wait.token, 0)] if isinstance(wait, tile.Wait) else []
+            for token, later in tokens:  # those of a join, and of the iteration before, are appended
                 if isinstance(token.op, tile.Join):
-                    tokens += token.op.tokens
+                    tokens += [(each, later) for each in token.op.tokens]
                 elif token.op in self.unit:
-                    found.setdefault(token.op, []).append(wait)
+                    found.setdefault(token.op, []).append((wait, later))
+                elif token in self.next_of and later <= len(self.next_of):
+                    tokens.append((self.next_of[token], later + 1))
         return found
 
     def _apart(self, one: Access, other: Access, least: int) -> int:
@@ -257,7 +270,7 @@ class Body:
         """(versions, offset) of a slot that is (the iteration's number + offset) modulo versions."""
         while slot is not None and isinstance(slot.op, arith.Cast):
             slot = slot.op.a
-        if slot is None or not isinstance(slot.op, arith.FloorMod):
+        if slot is None or not isinstance(slot.op, arith.FloorMod | arith.TruncMod | arith.And):
             return None
         versions, number, offset = divisor_of(slot.op), slot.op.a, 0
         while isinstance(add := number.op, arith.Add) and constant_of(add.b) is not None:

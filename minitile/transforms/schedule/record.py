@@ -30,12 +30,11 @@ def record_turns(kernel: Kernel, context: PassContext) -> None:
     tensor = next((v for v in kernel.params if v.name == kernel.attrs.get("profile")), None)
     if tensor is None:
         return
-    if not context.target.has("clock64"):
-        raise TargetError(
-            f"T.profile on {context.target}: there is no clock", hint="leave it out, or choose another target"
-        )
     rows, _, turns = map(int, tensor.shape)
     loops = [(op, block) for block in _blocks(kernel) for op in block.ops if isinstance(op, control.For) and _works(op)]
+    if loops and not context.target.has("clock64"):
+        message = f"T.profile on {context.target}: there is no clock"
+        raise TargetError(message, loops[0][0].loc, "leave it out, or choose another target")
     top = Block()
     b = Builder(top)
     first, start = _places(b, tensor)

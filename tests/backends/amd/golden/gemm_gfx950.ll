@@ -118,74 +118,74 @@ entry:
   %v.108 = xor i32 %v.105, %v.107, !dbg !22
   %v.109 = add i32 0, %v.108, !dbg !22
   %v.110 = add i32 0, %v.108, !dbg !22
-  %v.111 = icmp slt i32 2, %v.4, !dbg !19
-  %v.112 = add i32 64, %v.14, !dbg !20
-  %v.113 = sub i32 %K, %v.112, !dbg !20
-  %v.114 = icmp slt i32 0, %v.113, !dbg !20
-  %v.115 = and i1 %v.83, %v.114, !dbg !20
-  %v.116 = and i1 %v.84, %v.114, !dbg !20
-  %v.117 = add i64 %v.89, 128, !dbg !20
-  %v.118 = add i32 %v.97, 4096, !dbg !20
-  %v.119 = add i64 %v.101, 128, !dbg !21
-  %v.120 = add i32 %v.102, 2048, !dbg !21
-  %base.121 = getelementptr i8, ptr addrspace(1) %A, i64 %v.31, !dbg !20
-  %bytes.122 = select i1 %v.5, i64 2147483648, i64 0, !dbg !20
-  %rsrc.123 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.121, i16 0, i64 %bytes.122, i32 159744), !dbg !20
-  %p.124 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.39, !dbg !20
-  %v.125 = select i1 %v.24, i32 %v.35, i32 -2147483648, !dbg !20
-  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.123, ptr addrspace(3) %p.124, i32 16, i32 %v.125, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
-  %base.126 = getelementptr i8, ptr addrspace(1) %A, i64 %v.31, !dbg !20
-  %bytes.127 = select i1 %v.5, i64 2147483648, i64 0, !dbg !20
-  %rsrc.128 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.126, i16 0, i64 %bytes.127, i32 159744), !dbg !20
-  %p.129 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.39, !dbg !20
-  %p.130 = getelementptr i8, ptr addrspace(3) %p.129, i32 1024, !dbg !20
-  %v.131 = select i1 %v.26, i32 %v.37, i32 -2147483648, !dbg !20
-  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.128, ptr addrspace(3) %p.130, i32 16, i32 %v.131, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
-  %base.132 = getelementptr i8, ptr addrspace(1) %B, i64 %v.43, !dbg !21
-  %bytes.133 = select i1 %v.5, i64 2147483648, i64 0, !dbg !21
-  %rsrc.134 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.132, i16 0, i64 %bytes.133, i32 159744), !dbg !21
-  %p.135 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.44, !dbg !21
-  %v.136 = select i1 %v.23, i32 %v.35, i32 -2147483648, !dbg !21
-  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.134, ptr addrspace(3) %p.135, i32 16, i32 %v.136, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !21
-  %base.137 = getelementptr i8, ptr addrspace(1) %A, i64 %v.61, !dbg !20
-  %bytes.138 = select i1 %v.45, i64 2147483648, i64 0, !dbg !20
-  %rsrc.139 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.137, i16 0, i64 %bytes.138, i32 159744), !dbg !20
-  %p.140 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.70, !dbg !20
-  %v.141 = select i1 %v.53, i32 %v.65, i32 -2147483648, !dbg !20
-  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.139, ptr addrspace(3) %p.140, i32 16, i32 %v.141, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
-  %base.142 = getelementptr i8, ptr addrspace(1) %A, i64 %v.61, !dbg !20
-  %bytes.143 = select i1 %v.45, i64 2147483648, i64 0, !dbg !20
-  %rsrc.144 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.142, i16 0, i64 %bytes.143, i32 159744), !dbg !20
-  %p.145 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.70, !dbg !20
-  %p.146 = getelementptr i8, ptr addrspace(3) %p.145, i32 1024, !dbg !20
-  %v.147 = select i1 %v.55, i32 %v.67, i32 -2147483648, !dbg !20
-  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.144, ptr addrspace(3) %p.146, i32 16, i32 %v.147, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
-  %base.148 = getelementptr i8, ptr addrspace(1) %B, i64 %v.75, !dbg !21
-  %bytes.149 = select i1 %v.45, i64 2147483648, i64 0, !dbg !21
-  %rsrc.150 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.148, i16 0, i64 %bytes.149, i32 159744), !dbg !21
-  %p.151 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.77, !dbg !21
-  %v.152 = select i1 %v.52, i32 %v.65, i32 -2147483648, !dbg !21
-  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.150, ptr addrspace(3) %p.151, i32 16, i32 %v.152, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !21
-  %base.153 = getelementptr i8, ptr addrspace(1) %A, i64 %v.117, !dbg !20
-  %bytes.154 = select i1 %v.111, i64 2147483648, i64 0, !dbg !20
-  %rsrc.155 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.153, i16 0, i64 %bytes.154, i32 159744), !dbg !20
-  %p.156 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.118, !dbg !20
-  %v.157 = select i1 %v.115, i32 %v.93, i32 -2147483648, !dbg !20
-  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.155, ptr addrspace(3) %p.156, i32 16, i32 %v.157, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
-  %base.158 = getelementptr i8, ptr addrspace(1) %A, i64 %v.117, !dbg !20
-  %bytes.159 = select i1 %v.111, i64 2147483648, i64 0, !dbg !20
-  %rsrc.160 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.158, i16 0, i64 %bytes.159, i32 159744), !dbg !20
-  %p.161 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.118, !dbg !20
-  %p.162 = getelementptr i8, ptr addrspace(3) %p.161, i32 1024, !dbg !20
-  %v.163 = select i1 %v.116, i32 %v.95, i32 -2147483648, !dbg !20
-  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.160, ptr addrspace(3) %p.162, i32 16, i32 %v.163, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
-  %base.164 = getelementptr i8, ptr addrspace(1) %B, i64 %v.119, !dbg !21
-  %bytes.165 = select i1 %v.111, i64 2147483648, i64 0, !dbg !21
+  %base.111 = getelementptr i8, ptr addrspace(1) %A, i64 %v.31, !dbg !20
+  %bytes.112 = select i1 %v.5, i64 2147483648, i64 0, !dbg !20
+  %rsrc.113 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.111, i16 0, i64 %bytes.112, i32 159744), !dbg !20
+  %p.114 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.39, !dbg !20
+  %v.115 = select i1 %v.24, i32 %v.35, i32 -2147483648, !dbg !20
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.113, ptr addrspace(3) %p.114, i32 16, i32 %v.115, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
+  %base.116 = getelementptr i8, ptr addrspace(1) %A, i64 %v.31, !dbg !20
+  %bytes.117 = select i1 %v.5, i64 2147483648, i64 0, !dbg !20
+  %rsrc.118 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.116, i16 0, i64 %bytes.117, i32 159744), !dbg !20
+  %p.119 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.39, !dbg !20
+  %p.120 = getelementptr i8, ptr addrspace(3) %p.119, i32 1024, !dbg !20
+  %v.121 = select i1 %v.26, i32 %v.37, i32 -2147483648, !dbg !20
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.118, ptr addrspace(3) %p.120, i32 16, i32 %v.121, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
+  %base.122 = getelementptr i8, ptr addrspace(1) %B, i64 %v.43, !dbg !21
+  %bytes.123 = select i1 %v.5, i64 2147483648, i64 0, !dbg !21
+  %rsrc.124 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.122, i16 0, i64 %bytes.123, i32 159744), !dbg !21
+  %p.125 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.44, !dbg !21
+  %v.126 = select i1 %v.23, i32 %v.35, i32 -2147483648, !dbg !21
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.124, ptr addrspace(3) %p.125, i32 16, i32 %v.126, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !21
+  %base.127 = getelementptr i8, ptr addrspace(1) %A, i64 %v.61, !dbg !20
+  %bytes.128 = select i1 %v.45, i64 2147483648, i64 0, !dbg !20
+  %rsrc.129 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.127, i16 0, i64 %bytes.128, i32 159744), !dbg !20
+  %p.130 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.70, !dbg !20
+  %v.131 = select i1 %v.53, i32 %v.65, i32 -2147483648, !dbg !20
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.129, ptr addrspace(3) %p.130, i32 16, i32 %v.131, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
+  %base.132 = getelementptr i8, ptr addrspace(1) %A, i64 %v.61, !dbg !20
+  %bytes.133 = select i1 %v.45, i64 2147483648, i64 0, !dbg !20
+  %rsrc.134 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.132, i16 0, i64 %bytes.133, i32 159744), !dbg !20
+  %p.135 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.70, !dbg !20
+  %p.136 = getelementptr i8, ptr addrspace(3) %p.135, i32 1024, !dbg !20
+  %v.137 = select i1 %v.55, i32 %v.67, i32 -2147483648, !dbg !20
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.134, ptr addrspace(3) %p.136, i32 16, i32 %v.137, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
+  %base.138 = getelementptr i8, ptr addrspace(1) %B, i64 %v.75, !dbg !21
+  %bytes.139 = select i1 %v.45, i64 2147483648, i64 0, !dbg !21
+  %rsrc.140 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.138, i16 0, i64 %bytes.139, i32 159744), !dbg !21
+  %p.141 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.77, !dbg !21
+  %v.142 = select i1 %v.52, i32 %v.65, i32 -2147483648, !dbg !21
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.140, ptr addrspace(3) %p.141, i32 16, i32 %v.142, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !21
+  %v.143 = add i32 %v.97, 4096, !dbg !20
+  %v.144 = add i64 %v.89, 128, !dbg !20
+  %v.145 = add i32 64, %v.14, !dbg !20
+  %v.146 = sub i32 %K, %v.145, !dbg !20
+  %v.147 = icmp slt i32 0, %v.146, !dbg !20
+  %v.148 = and i1 %v.83, %v.147, !dbg !20
+  %v.149 = and i1 %v.84, %v.147, !dbg !20
+  %v.150 = icmp slt i32 2, %v.4, !dbg !19
+  %base.151 = getelementptr i8, ptr addrspace(1) %A, i64 %v.144, !dbg !20
+  %bytes.152 = select i1 %v.150, i64 2147483648, i64 0, !dbg !20
+  %rsrc.153 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.151, i16 0, i64 %bytes.152, i32 159744), !dbg !20
+  %p.154 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.143, !dbg !20
+  %v.155 = select i1 %v.148, i32 %v.93, i32 -2147483648, !dbg !20
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.153, ptr addrspace(3) %p.154, i32 16, i32 %v.155, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
+  %base.156 = getelementptr i8, ptr addrspace(1) %A, i64 %v.144, !dbg !20
+  %bytes.157 = select i1 %v.150, i64 2147483648, i64 0, !dbg !20
+  %rsrc.158 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.156, i16 0, i64 %bytes.157, i32 159744), !dbg !20
+  %p.159 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.143, !dbg !20
+  %p.160 = getelementptr i8, ptr addrspace(3) %p.159, i32 1024, !dbg !20
+  %v.161 = select i1 %v.149, i32 %v.95, i32 -2147483648, !dbg !20
+  call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.158, ptr addrspace(3) %p.160, i32 16, i32 %v.161, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
+  %v.162 = add i32 %v.102, 2048, !dbg !21
+  %v.163 = add i64 %v.101, 128, !dbg !21
+  %base.164 = getelementptr i8, ptr addrspace(1) %B, i64 %v.163, !dbg !21
+  %bytes.165 = select i1 %v.150, i64 2147483648, i64 0, !dbg !21
   %rsrc.166 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.164, i16 0, i64 %bytes.165, i32 159744), !dbg !21
-  %p.167 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.120, !dbg !21
-  %v.168 = select i1 %v.114, i32 %v.93, i32 -2147483648, !dbg !21
+  %p.167 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.162, !dbg !21
+  %v.168 = select i1 %v.147, i32 %v.93, i32 -2147483648, !dbg !21
   call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.166, ptr addrspace(3) %p.167, i32 16, i32 %v.168, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !21
-  call void @llvm.amdgcn.s.waitcnt(i32 3958), !dbg !21  ; cdna4_interleave: RAW A_shared, B_shared, gemm.py:62+64 -> gemm.py:67
+  call void @llvm.amdgcn.s.waitcnt(i32 3958), !dbg !22  ; cdna4_interleave: RAW A_shared, B_shared, gemm.py:62+64 -> gemm.py:67
   fence syncscope("singlethread") release, !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
   call void @llvm.amdgcn.s.waitcnt(i32 49279), !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
   call void @llvm.amdgcn.s.barrier(), !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
@@ -202,8 +202,8 @@ for.175:
   %k.178 = phi i32 [0, %entry], [%v.246, %for.175], !dbg !19
   %C_local.179 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.194, %for.175], !dbg !19
   %C_local.180 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.230, %for.175], !dbg !19
-  %fragment.181 = phi <8 x bfloat> [%l.170, %entry], [%l.198, %for.175], !dbg !19
-  %fragment.182 = phi <8 x bfloat> [%l.172, %entry], [%l.234, %for.175], !dbg !19
+  %v.181 = phi <8 x bfloat> [%l.170, %entry], [%l.198, %for.175], !dbg !19
+  %v.182 = phi <8 x bfloat> [%l.172, %entry], [%l.234, %for.175], !dbg !19
   %slot.183 = phi i32 [0, %entry], [%v.237, %for.175], !dbg !19
   %slot.184 = phi i32 [1, %entry], [%v.240, %for.175], !dbg !19
   %slot.185 = phi i32 [0, %entry], [%v.243, %for.175], !dbg !19
@@ -219,7 +219,7 @@ for.175:
   %l.193 = load <8 x bfloat>, ptr addrspace(3) %p.192, align 16, !noalias !6, !dbg !22
   call void @llvm.amdgcn.s.setprio(i16 1), !dbg !22
   call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
-  %acc.194 = call <4 x float> @llvm.amdgcn.mfma.f32.16x16x32.bf16(<8 x bfloat> %fragment.182, <8 x bfloat> %fragment.181, <4 x float> %C_local.179, i32 0, i32 0, i32 0), !dbg !22
+  %acc.194 = call <4 x float> @llvm.amdgcn.mfma.f32.16x16x32.bf16(<8 x bfloat> %v.182, <8 x bfloat> %v.181, <4 x float> %C_local.179, i32 0, i32 0, i32 0), !dbg !22
   call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
   call void @llvm.amdgcn.s.setprio(i16 0), !dbg !22
   call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
@@ -233,42 +233,42 @@ for.175:
   %p.197 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.196, !dbg !22
   %l.198 = load <8 x bfloat>, ptr addrspace(3) %p.197, align 16, !noalias !6, !dbg !22
   %v.199 = add i32 %v.188, 2, !dbg !19
-  %v.200 = icmp slt i32 %v.199, %v.4, !dbg !19
-  %v.201 = mul i32 %v.188, 32, !dbg !20
-  %v.202 = add i32 %v.201, 64, !dbg !20
-  %v.203 = add i32 %v.202, %v.14, !dbg !20
-  %v.204 = sub i32 %K, %v.203, !dbg !20
-  %v.205 = icmp slt i32 0, %v.204, !dbg !20
-  %v.206 = and i1 %v.83, %v.205, !dbg !20
-  %v.207 = and i1 %v.84, %v.205, !dbg !20
-  %v.208 = add i64 %v.186, 128, !dbg !20
-  %v.209 = mul i32 %slot.185, 2048, !dbg !20
-  %v.210 = add i32 %v.97, %v.209, !dbg !20
-  %base.211 = getelementptr i8, ptr addrspace(1) %A, i64 %v.208, !dbg !20
-  %bytes.212 = select i1 %v.200, i64 2147483648, i64 0, !dbg !20
+  %v.200 = mul i32 %slot.185, 2048, !dbg !20
+  %v.201 = add i32 %v.97, %v.200, !dbg !20
+  %v.202 = mul i32 %v.188, 32, !dbg !20
+  %v.203 = add i64 %v.186, 128, !dbg !20
+  %v.204 = add i32 %v.202, 64, !dbg !20
+  %v.205 = add i32 %v.204, %v.14, !dbg !20
+  %v.206 = sub i32 %K, %v.205, !dbg !20
+  %v.207 = icmp slt i32 0, %v.206, !dbg !20
+  %v.208 = and i1 %v.83, %v.207, !dbg !20
+  %v.209 = and i1 %v.84, %v.207, !dbg !20
+  %v.210 = icmp slt i32 %v.199, %v.4, !dbg !19
+  %base.211 = getelementptr i8, ptr addrspace(1) %A, i64 %v.203, !dbg !20
+  %bytes.212 = select i1 %v.210, i64 2147483648, i64 0, !dbg !20
   %rsrc.213 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.211, i16 0, i64 %bytes.212, i32 159744), !dbg !20
-  %p.214 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.210, !dbg !20
-  %v.215 = select i1 %v.206, i32 %v.93, i32 -2147483648, !dbg !20
+  %p.214 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.201, !dbg !20
+  %v.215 = select i1 %v.208, i32 %v.93, i32 -2147483648, !dbg !20
   call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.213, ptr addrspace(3) %p.214, i32 16, i32 %v.215, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
-  %base.216 = getelementptr i8, ptr addrspace(1) %A, i64 %v.208, !dbg !20
-  %bytes.217 = select i1 %v.200, i64 2147483648, i64 0, !dbg !20
+  %base.216 = getelementptr i8, ptr addrspace(1) %A, i64 %v.203, !dbg !20
+  %bytes.217 = select i1 %v.210, i64 2147483648, i64 0, !dbg !20
   %rsrc.218 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.216, i16 0, i64 %bytes.217, i32 159744), !dbg !20
-  %p.219 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.210, !dbg !20
+  %p.219 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.201, !dbg !20
   %p.220 = getelementptr i8, ptr addrspace(3) %p.219, i32 1024, !dbg !20
-  %v.221 = select i1 %v.207, i32 %v.95, i32 -2147483648, !dbg !20
+  %v.221 = select i1 %v.209, i32 %v.95, i32 -2147483648, !dbg !20
   call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.218, ptr addrspace(3) %p.220, i32 16, i32 %v.221, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
-  %v.222 = add i64 %v.187, 128, !dbg !21
-  %v.223 = mul i32 %slot.185, 1024, !dbg !21
-  %v.224 = add i32 %v.102, %v.223, !dbg !21
-  %base.225 = getelementptr i8, ptr addrspace(1) %B, i64 %v.222, !dbg !21
-  %bytes.226 = select i1 %v.200, i64 2147483648, i64 0, !dbg !21
+  %v.222 = mul i32 %slot.185, 1024, !dbg !21
+  %v.223 = add i32 %v.102, %v.222, !dbg !21
+  %v.224 = add i64 %v.187, 128, !dbg !21
+  %base.225 = getelementptr i8, ptr addrspace(1) %B, i64 %v.224, !dbg !21
+  %bytes.226 = select i1 %v.210, i64 2147483648, i64 0, !dbg !21
   %rsrc.227 = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %base.225, i16 0, i64 %bytes.226, i32 159744), !dbg !21
-  %p.228 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.224, !dbg !21
-  %v.229 = select i1 %v.205, i32 %v.93, i32 -2147483648, !dbg !21
+  %p.228 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.223, !dbg !21
+  %v.229 = select i1 %v.207, i32 %v.93, i32 -2147483648, !dbg !21
   call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.227, ptr addrspace(3) %p.228, i32 16, i32 %v.229, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !21
   call void @llvm.amdgcn.s.setprio(i16 1), !dbg !21
   call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
-  %acc.230 = call <4 x float> @llvm.amdgcn.mfma.f32.16x16x32.bf16(<8 x bfloat> %fragment.182, <8 x bfloat> %l.193, <4 x float> %C_local.180, i32 0, i32 0, i32 0), !dbg !22
+  %acc.230 = call <4 x float> @llvm.amdgcn.mfma.f32.16x16x32.bf16(<8 x bfloat> %v.182, <8 x bfloat> %l.193, <4 x float> %C_local.180, i32 0, i32 0, i32 0), !dbg !22
   call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
   %v.231 = mul i32 %slot.184, 1024, !dbg !22
   %v.232 = add i32 %v.110, %v.231, !dbg !22
@@ -293,8 +293,8 @@ for.175:
 for_end.176:
   %C_local.248 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.194, %for.175], !dbg !19
   %C_local.249 = phi <4 x float> [<float 0.0, float 0.0, float 0.0, float 0.0>, %entry], [%acc.230, %for.175], !dbg !19
-  %fragment.250 = phi <8 x bfloat> [%l.170, %entry], [%l.198, %for.175], !dbg !19
-  %fragment.251 = phi <8 x bfloat> [%l.172, %entry], [%l.234, %for.175], !dbg !19
+  %v.250 = phi <8 x bfloat> [%l.170, %entry], [%l.198, %for.175], !dbg !19
+  %v.251 = phi <8 x bfloat> [%l.172, %entry], [%l.234, %for.175], !dbg !19
   %v.252 = phi i32 [0, %entry], [%v.237, %for.175], !dbg !19
   %v.253 = phi i32 [1, %entry], [%v.240, %for.175], !dbg !19
   %v.254 = phi i32 [0, %entry], [%v.243, %for.175], !dbg !19

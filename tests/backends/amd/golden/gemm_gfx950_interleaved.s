@@ -251,7 +251,7 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     v_mul_lo_u32 v10, v10, s0
     v_add3_u32 v7, v11, v7, v10
     v_lshl_add_u64 v[6:7], s[8:9], 0, v[6:7]
-    s_waitcnt vmcnt(0)  ; cdna4_interleave: WAW A_shared: complete before the memory is given back, gemm.py:62
+    s_waitcnt vmcnt(0)  ; cdna4_interleave: WAW A_shared, B_shared: complete before the memory is given back, gemm.py:62+64
     v_cvt_pk_bf16_f32 v0, v0, v1
     v_cvt_pk_bf16_f32 v1, v2, v3
     global_store_dwordx2 v[6:7], v[8:9], off

@@ -287,15 +287,13 @@ class Block:
             found = _over(lambda v: v % (1 << bits), self._value(warp, args[n]))
             return _over(lambda v: _signed(v, bits), found) if kind == "s" else found
 
-        if match := re.fullmatch(r"mov\.[busf](\d+)", op):
-            value = self._value(warp, args[1])
-        elif op.startswith("cvta"):
+        if op.startswith(("mov.", "cvta")):
             value = self._value(warp, args[1])
         elif match := re.fullmatch(r"cvt\.([su])(\d+)\.([su])(\d+)", op):
             value, width = get(1, match[3], int(match[4])), int(match[2])
         elif op.startswith("ld.param"):
             parameter = args[1].strip("[]")
-            value = self.sizes[parameter] if parameter in self.sizes else POINTER
+            value = self.sizes.get(parameter, POINTER)
         elif match := _INT_OP.fullmatch(op):
             width = int(match[3])
             second = "u" if match[1] in ("shl", "shr") else match[2]
@@ -313,7 +311,9 @@ class Block:
             value = _over(lambda a, b: int(compare(a, b)), get(1, match[2], bits), get(2, match[2], bits))
         elif match := re.fullmatch(r"selp\.[busf](\d+)", op):
             a, b, p = (v if isinstance(v, tuple) else (v,) * 32 for v in (get(1), get(2), get(3)))
-            value = _over(lambda v: v, tuple(None if q is None else x if q else y for x, y, q in zip(a, b, p, strict=True)))
+            value = _over(
+                lambda v: v, tuple(None if q is None else x if q else y for x, y, q in zip(a, b, p, strict=True))
+            )
             width = int(match[1])
         elif op.startswith("shfl.sync.idx") and args[2] == "0" and args[3] == "31":
             found = get(1)

@@ -11,9 +11,9 @@ happens before is kept as sets of bits, twice: `known`, accesses and fences that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from tests.proof.concrete import ALL, HOME, Block, Broken, Event, Unsupported
 
@@ -91,7 +91,9 @@ class Barrier:
     flip: int = 0  # what the completion of the last phase comes behind
     phases: list[list[tuple[int, int, int]]] = field(default_factory=lambda: [[]])
     waits: list[list[tuple[int, int]]] = field(default_factory=lambda: [[]])
-    bare: list[tuple[int, int]] = field(default_factory=list)
+    expects: int = 0  # of this phase, those that are no arrivals
+    completes: int = 0
+    negative: bool = False  # more bytes have been completed than were expected
 
 
 @dataclass(slots=True)
@@ -129,11 +131,14 @@ class Cells:
 
     def around(self, at: int, size: int) -> int:
         """The cells that any of these bytes are in."""
-        return sum(1 << n for n, (a, b) in enumerate(zip(self.ends, self.ends[1:], strict=False)) if a < at + size and at < b)
+        return sum(
+            1 << n for n, (a, b) in enumerate(zip(self.ends, self.ends[1:], strict=False)) if a < at + size and at < b
+        )
 
 
 def agents_of(block: Block) -> list[Agent]:
-    cells, agents = Cells(block), []
+    cells = Cells(block)
+    agents: list[Agent] = []
     seen: dict[Any, tuple[int, dict[int, int]]] = {}
     for number, events in enumerate(block.events):
         for lanes in _classes(events):
@@ -185,6 +190,7 @@ class Schedule:
         self.bits = self.written = self.events = 0
         self.found: set[int] = set()
         self.pasts: dict[int, int] = {}  # of each event, with itself
+        self.phases: dict[tuple[int, int], int] = {}  # in which phase an agent's step came
         self.of_warp = {a.warp: sum(b.warp == a.warp for b in self.agents) for a in self.agents}
         self.has_async = any(s.kind in ("load", "store", "product") for a in self.agents for s in a.steps)
         for agent in list(self.agents):
@@ -210,10 +216,10 @@ class Schedule:
         cells, write, line = step.cells, step.event.write, step.event.line
         if write:
             own = 0
-            for each in step.lanes.values():
-                if own & each:
+            for mine in step.lanes.values():
+                if own & mine:
                     raise Fault(f"line {line}: two lanes write the same bytes")
-                own |= each
+                own |= mine
         for at, size in ((at, size) for _, at, size in step.event.share):
             if not HOME <= at <= at + size <= HOME + self.size:
                 raise Fault(f"line {line}: out of bounds")
@@ -226,7 +232,16 @@ class Schedule:
                 self._ordered(agent, each, step, asynchronous)
         if write:
             self.written |= cells
-        new = Record(bit or self.bit(), 0 if asynchronous else self.bit(), write, asynchronous, cells, step.lanes, agent.number, line)
+        new = Record(
+            bit or self.bit(),
+            0 if asynchronous else self.bit(),
+            write,
+            asynchronous,
+            cells,
+            step.lanes,
+            agent.number,
+            line,
+        )
         self.records = [each for each in self.records if not self._hidden(agent, each, new)]
         self.records.append(new)
         if not asynchronous and not copy:
@@ -383,67 +398,69 @@ class Schedule:
 
     def _do_arrive(self, agent: Agent, step: Step, event: int, before: int) -> None:
         barrier = self._barrier(agent, step)
-        lanes = agent.size
-        count = step.event.number * lanes
+        count = step.event.number * agent.size
         if count > barrier.pending:
             raise Fault(f"line {step.event.line}: more arrivals than are counted")
         barrier.pending -= count
-        barrier.bytes += step.event.bytes * lanes
+        barrier.bytes += step.event.bytes * agent.size
         barrier.released |= self._release(agent)
-        self._arrived(agent, barrier, event, before, bare=False)
+        self._arrived(agent, barrier, event, before)
 
     def _do_expect(self, agent: Agent, step: Step, event: int, before: int) -> None:
         barrier = self._barrier(agent, step)
         barrier.bytes += step.event.bytes * agent.size
-        self._arrived(agent, barrier, event, before, bare=True)
+        barrier.expects |= event
+        self._arrived(agent, barrier, event, before)
 
     def _do_complete(self, agent: Agent, step: Step, event: int, before: int) -> None:
         barrier = self._barrier(agent, step)
         barrier.bytes -= step.event.bytes
+        barrier.completes |= event
+        barrier.negative |= barrier.bytes < 0
         barrier.released |= agent.known
-        self._arrived(agent, barrier, event, before, bare=False)
+        self._arrived(agent, barrier, event, before)
 
-    def _arrived(self, agent: Agent, barrier: Barrier, event: int, before: int, *, bare: bool) -> None:
+    def _arrived(self, agent: Agent, barrier: Barrier, event: int, before: int) -> None:
+        self.phases[agent.number, agent.at] = barrier.index
         for phase in barrier.phases[:-1]:  # might have come in one of these
             for x, who, _ in phase:
                 if who != agent.number and not x & before:
                     self.found.add(x)
         agent.past |= barrier.flip
         now = barrier.phases[-1]
-        if bare:
-            for x, _, _ in now:
-                agent.past |= self.pasts[x]
-            barrier.bare.append((event, agent.number))
-        for x, _ in barrier.bare:
-            agent.past |= self.pasts.get(x, 0)
         now.append((event, agent.number, before))
-        if barrier.pending == 0 and barrier.bytes == 0:
+        if barrier.pending:
+            return
+        # The phase might be complete without bytes that are not announced, or are not by what arrives.
+        loose, arrivals = barrier.expects | (barrier.completes if barrier.negative else 0), 0
+        for x, _, before in now:
+            arrivals |= 0 if x & (barrier.expects | barrier.completes) else before
+        for x, _, _ in now:
+            if x & loose & ~arrivals:
+                self.found.add(x)
+        if barrier.bytes == 0:
             self._flip(barrier)
 
     def _flip(self, barrier: Barrier) -> None:
         causes, flip = 0, barrier.flip
-        arrivals = 0
-        for x, who, before in barrier.phases[-1]:
+        for x, _, before in barrier.phases[-1]:
             causes |= before
             flip |= x | before
-            if x not in [e for e, _ in barrier.bare]:
-                arrivals |= before
         for x, _ in barrier.waits[-1]:  # might come after this
             if not x & causes:
                 self.found.add(x)
             flip |= self.pasts[x]
-        for x, _ in barrier.bare:
-            if not x & arrivals:
-                self.found.add(x)
         barrier.flip = flip
         barrier.index += 1
         barrier.pending, barrier.done, barrier.released = barrier.count, barrier.released, 0
+        barrier.expects = barrier.completes = 0
+        barrier.negative = False
         barrier.phases.append([])
         barrier.waits.append([])
-        barrier.bare = []
 
     def _do_try_wait(self, agent: Agent, step: Step, event: int, before: int) -> None:
         barrier = self._barrier(agent, step)
+        self.phases[agent.number, agent.at] = barrier.index
         for n in range(barrier.index - 2, -1, -2):  # might have passed before phase n was complete
             for x, who, _ in barrier.phases[n]:
                 if who != agent.number and not x & before:
@@ -458,6 +475,7 @@ class Schedule:
         if threads % 32 or not 0 < threads <= total or not 0 <= number < 16:
             raise Fault(f"line {step.event.line}: barrier {number} of {threads}")
         named = self.named.setdefault(number, Named())
+        self.phases[agent.number, agent.at] = named.index
         for use in named.uses[:-1]:
             for x, who in use:
                 if who != agent.number and not x & before:
@@ -535,6 +553,21 @@ class Schedule:
         more = -step.event.bytes if step.kind == "complete" else step.event.bytes * size
         return pending <= 0 and barrier.bytes + more == 0
 
+    def look_ahead(self) -> None:
+        """Where a schedule is not followed further: what the next event of each agent might have come before."""
+        for agent in self.agents:
+            step = None if agent.done else agent.steps[agent.at]
+            if step is None:
+                continue
+            if step.kind in ("arrive", "expect", "complete", "try_wait"):
+                barrier = self._barrier(agent, step)
+                for n, phase in enumerate(barrier.phases[:-1]):
+                    if step.kind != "try_wait" or n % 2 != step.event.number:
+                        self.found |= {x for x, who, _ in phase if who != agent.number and not x & agent.past}
+            elif step.kind == "bar" and step.event.at in self.named:
+                for use in self.named[step.event.at].uses[:-1]:
+                    self.found |= {x for x, who in use if who != agent.number and not x & agent.past}
+
     def check_end(self) -> None:
         for agent in self.agents:
             if not agent.done:
@@ -549,59 +582,86 @@ class Schedule:
                 raise Fault(f"line {each.line}: under way when the block ends")
 
 
-def explore(block: Block, most: int = 2000) -> int:
-    """Runs every schedule, up to the order of events that commute; how many. Raises Fault, TooMany."""
+Outcome: TypeAlias = "frozenset[tuple[tuple[int, int], int]]"
+
+
+def explore(block: Block, most: int = 2000, *, every: bool = False) -> tuple[int, set[Outcome]]:
+    """Runs every schedule, up to the order of events that commute (`every`: each one); how many, and in which phases
+    the agents' events come. Raises Fault, TooMany."""
     templates = agents_of(block)
     cells = Cells(block)
     inits = {event.at for warp in block.events for event in warp if event.kind == "mbarrier_init"}
     around = {at: cells.around(at, 8) for at in inits}
     nodes: list[Node] = []
+    outcomes: set[Outcome] = set()
     runs = 0
     while True:
         runs += 1
         if runs > most:
             raise TooMany
-        _one(Schedule(block, templates, around), nodes)
+        schedule = Schedule(block, templates, around)
+        if _one(schedule, nodes, every):
+            outcomes.add(frozenset(schedule.phases.items()))
         while nodes and not nodes[-1].todo - nodes[-1].sleep:
             nodes.pop()
         if not nodes:
-            return runs
+            return runs, outcomes
         node = nodes[-1]
         node.chosen = min(node.todo - node.sleep)
 
 
-def _one(schedule: Schedule, nodes: list[Node]) -> None:
-    """A schedule that begins as the nodes say; adds its nodes, and to each what has to be tried there."""
+def _one(schedule: Schedule, nodes: list[Node], every: bool) -> bool:
+    """A schedule that begins as the nodes say; adds its nodes, and to each what has to be tried there. Whether it comes
+    to the end, and is not one of those before."""
     given, asleep = len(nodes), set[int]()
     for number in range(1 << 30):
         enabled = [a.number for a in schedule.agents if schedule.enabled(a)]
+        choices = [n for n in enabled if n not in asleep]
         if number < given:
             node = nodes[number]
+        elif not enabled:
+            schedule.check_end()
+            return True
+        elif not choices:
+            schedule.look_ahead()
+            _try_before(schedule, nodes)
+            return False
         else:
-            choices = [n for n in enabled if n not in asleep]
-            if not choices:
-                if not enabled:
-                    schedule.check_end()
-                return
             last = nodes[-1].chosen if nodes else -1
             chosen = last if last in choices else choices[0]
-            node = Node(enabled, chosen, {chosen}, set(asleep))
+            node = Node(enabled, chosen, set(enabled) if every else {chosen}, set(asleep))
             nodes.append(node)
-        asleep = {n for n in node.sleep if n != node.chosen and schedule.commute(n, node.chosen)}
+        asleep = {n for n in node.sleep if n != node.chosen and not every and schedule.commute(n, node.chosen)}
         node.sleep = node.sleep | {node.chosen}
         schedule.run(node.chosen)
-        for event in _places(schedule.found):
-            if event < len(nodes):
-                nodes[event].todo |= set(nodes[event].enabled)
-        schedule.found.clear()
+        _try_before(schedule, nodes)
+    return False
 
 
-def _places(bits: set[int]) -> Iterator[int]:
-    return (each.bit_length() - 1 for each in bits)
+def _try_before(schedule: Schedule, nodes: list[Node]) -> None:
+    """Before each event that was found, all that are enabled are to be tried."""
+    for event in schedule.found:
+        node = nodes[event.bit_length() - 1]
+        node.todo |= set(node.enabled)
+    schedule.found.clear()
+
+
+def sample(block: Block, tries: int, seed: int = 0) -> None:
+    """Some schedules by chance: the agent that runs is the first of an order, which changes now and then."""
+    templates, rng = agents_of(block), random.Random(seed)
+    for _ in range(tries):
+        schedule = Schedule(block, templates, {})
+        order: dict[int, float] = {}
+        while enabled := [a.number for a in schedule.agents if schedule.enabled(a)]:
+            chosen = max(enabled, key=lambda n: order.setdefault(n, rng.random()))
+            if rng.random() < 0.03:
+                order[chosen] = -rng.random()
+            schedule.run(chosen)
+        schedule.check_end()
 
 
 def verdict(block: Block, most: int = 2000) -> str:
-    """"" or what goes wrong in some schedule."""
+    """ "" or what goes wrong in some schedule."""
     try:
         explore(block, most)
     except Fault as fault:
@@ -609,4 +669,13 @@ def verdict(block: Block, most: int = 2000) -> str:
     return ""
 
 
-__all__ = ["Broken", "Fault", "TooMany", "Unsupported", "explore", "verdict"]
+def chance(block: Block, tries: int) -> str:
+    """ "" or what goes wrong in one of these schedules."""
+    try:
+        sample(block, tries)
+    except Fault as fault:
+        return str(fault)
+    return ""
+
+
+__all__ = ["Broken", "Fault", "TooMany", "Unsupported", "chance", "explore", "sample", "verdict"]

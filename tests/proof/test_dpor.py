@@ -174,7 +174,7 @@ def all_schedules_are_found(seeds: range) -> int:
 
 
 def test_the_reduction():
-    assert all_schedules_are_found(range(200)) > 5
+    assert all_schedules_are_found(range(120)) > 3
 
 
 @pytest.mark.slow
@@ -208,7 +208,7 @@ def test_texts_by_chance_more(part):
 
 @pytest.mark.parametrize("name", QUICK)
 def test_quick(name):
-    assert compare(name, slice(None, None, 9)) == []
+    assert compare(name, slice(0, 20, 6)) == []
 
 
 @pytest.mark.slow

@@ -113,7 +113,7 @@ class Program:
     `ahead[pc]`: instructions that may be reached from pc; `next_kept[pc]`: the next one that counts; `spins`: backward
     branches of loops that only compute and wait for global memory; `whiles`: of others, by what shared memory tells;
     `regions`: loops that only compute, of loaded data, by where they begin; `pointers`: parameters of 64 bits;
-    `only_read`: those of them by which nothing is stored to global memory."""
+    `only_read`: those of them by which nothing is stored to global memory; `parameters`: bits of each, 0 for an array."""
 
     name: str
     code: tuple[Instruction, ...]
@@ -130,6 +130,7 @@ class Program:
     regions: Mapping[int, Region]
     pointers: frozenset[str]
     only_read: frozenset[str]
+    parameters: Mapping[str, int]
 
 
 def split_operands(text: str) -> tuple[str, ...]:
@@ -276,7 +277,15 @@ def parse(text: str, launch: Launch) -> Program:
         regions=regions,
         pointers=pointers,
         only_read=pointers - _stored_by(code),
+        parameters=_parameters(header),
     )
+
+
+def _parameters(header: str) -> dict[str, int]:
+    """Parameters by name: their bits, 0 for arrays of bytes."""
+    each = re.compile(r"\.param\s+([^,)]*?)([\w$]+)\s*(\[\d*\])?\s*(?=[,)\n])")
+    types = ((m[2], re.findall(r"\.[busf](\d+)\b", m[1]), m[3]) for m in each.finditer(re.sub(r"//[^\n]*", "", header)))
+    return {name: 0 if array or not bits else int(bits[0]) for name, bits, array in types}
 
 
 def _successors(each: Instruction) -> tuple[int, ...]:
@@ -374,7 +383,8 @@ def _derived_from(code: list[Instruction], names: set[str]) -> frozenset[str]:
             if each.op.startswith("ld.") and not each.op.startswith("ld.param."):
                 found |= {LOADED} if not re.search(r"\.[busf](?:8|16|32)$", each.op) else set()
             if each.op.startswith("ld.shared"):  # what has been stored there
-                found |= {n for i in code if i.op.startswith("st.shared") for n in registers(i.args[1])}
+                stored = (i for i in code if i.op.startswith(("st.shared", "stmatrix")))
+                found |= {n for i in stored for n in registers(i.args[1])}
             if not re.fullmatch(r"ld\.\w*global.*\.[busf](?:8|16|32)", each.op):
                 found |= {name for arg in each.args for name in re.findall(r"[%\w.]+", arg)}
         grown = len(found) > size
@@ -434,7 +444,8 @@ def _region(
     for i in kept:
         args = f"to {places[min(pc for pc in places if pc >= i.target)]}" if i.base == "bra" else ", ".join(i.args)
         lines.append(numbered(f"{i.negated} {i.guard} {i.op} {args}"))
-    read = live[head] & {name for i in kept for name in i.reads}
+    # What is written on some ways only may be what it was before.
+    read = live[head] & {name for i in kept for name in (*i.reads, *i.writes)}
     addresses = {n for i in kept if i.base == "ld" for arg in i.args[1:] for n in re.findall(r"[%\w.]+", arg)}
     return Region(
         end,

@@ -118,12 +118,7 @@ class Machine(Registers):
         ]
 
         self.alike = [self._alike(each) for each in program.code]
-        self.wide = {  # registers that may be of 64 bits
-            name
-            for each in program.code
-            for name in (*each.writes, *each.reads)
-            if re.search(r"\.[busf]64\b", each.op)
-        }
+        self.wide = {name for each in program.code for name in _wide(each)}
 
     def _alike(self, each: Instruction) -> bool:
         """Whether both arms of a branch do the same but for arithmetic, of which the jump's own arm has none on
@@ -685,6 +680,14 @@ class Machine(Registers):
             return int(event)
         state.products[group] = (*queue, (what, 0, me, 0))
         return 0
+
+
+def _wide(each: Instruction) -> tuple[str, ...]:
+    """Registers of an instruction that may be of 64 bits."""
+    if each.base == "cvt":
+        types = each.op.split(".")
+        return (*(each.writes if "64" in types[-2] else ()), *(each.reads if "64" in types[-1] else ()))
+    return (*each.writes, *each.reads) if re.search(r"\.[busf]64\b|\.wide\.", each.op) else ()
 
 
 __all__ = ["BASE", "Fork", "Machine", "Question", "Residue"]

@@ -27,6 +27,8 @@ def arrive(state: State, warp: Warp, at: int, lanes: int, line: int, times: int,
     barrier = state.mbarriers[at]
     if barrier.last & ~warp.knows(lanes):
         raise Fault(line, "A: arrives, but need not know that the phase before is complete")
+    if times < 1 or expect < 0:
+        raise Fault(line, f"{times} arrivals, {expect} bytes")
     count = lanes.bit_count() * times
     if count > barrier.pending:
         raise Fault(line, "more arrivals than the mbarrier counts")
@@ -45,6 +47,8 @@ def expect(state: State, warp: Warp, at: int, lanes: int, line: int, size: int) 
     barrier = state.mbarriers[at]
     if barrier.last & ~warp.knows(lanes):
         raise Fault(line, "A: expects bytes, but need not know that the phase before is complete")
+    if size < 0:
+        raise Fault(line, f"{size} bytes")
     event = state.new()
     warp.did(event, lanes)
     expects = (*barrier.expects, (event, size * lanes.bit_count()))

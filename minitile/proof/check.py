@@ -17,8 +17,9 @@ from minitile.proof.explore import MOST_CASES, Explorer
 from minitile.proof.registers import is_symbol
 from minitile.proof.state import State, Warp
 from minitile.proof.text import Launch, Program, Refused, parse
+from minitile.proof.values import variables_in
 
-FORMAT = 2
+FORMAT = 3
 
 
 def check(certificate: Mapping[str, Any], text: str, launch: Launch, *, seconds: float = 600.0) -> int:
@@ -66,6 +67,7 @@ def _moduli(data: Any, table: list[Any]) -> tuple[list[Any], list[int]]:
     decoder = Decoder(table, None)  # type: ignore[arg-type]
     keys, moduli = [decoder(key) for key, _ in data], [int(n) for _, n in data]
     _demand(len(set(keys)) == len(keys) and all(n >= 1 for n in moduli), "moduli")
+    _demand(not any(variables_in(key) for key in keys), "moduli")
     return keys, moduli
 
 

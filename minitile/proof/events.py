@@ -55,7 +55,7 @@ class MBarrier:
     last, before: ids of the completion of the phases index-1 and index-2 (of the initialisation at first). fence: id
     of fence.mbarrier_init. expects: (id, bytes) of expect_tx not yet drawn by copies. released: what the arrivals of
     this phase know; done: the same of the phase before. waits: (id, phase, pc) of waits that passed.
-    bare: ids of this phase's expect_tx that were no arrivals.
+    bare: ids of this phase's expect_tx that were no arrivals. by: the thread that has initialised it.
     """
 
     count: int
@@ -69,6 +69,7 @@ class MBarrier:
     done: int = 0
     waits: tuple[tuple[int, int, int], ...] = ()
     bare: int = 0
+    by: int = 0
 
 
 @dataclass(frozen=True, slots=True)

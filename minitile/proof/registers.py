@@ -193,7 +193,7 @@ class Registers:
             return int(arg, 0)
         if arg in self.program.arrays:
             return BASE + self.program.arrays[arg][0]
-        return symbol("param", arg) if re.fullmatch(r"[A-Za-z_]\w*", arg) else TOP
+        return symbol("address", arg) if arg in self.program.parameters else TOP
 
     def operand(self, warp: Warp, arg: str, width: int) -> Value:
         value = self.value(warp, arg)
@@ -406,7 +406,8 @@ class Registers:
     # -- arithmetic
 
     def arithmetic(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
-        if each.op.startswith(("elect", "shfl", "vote", "redux", "match", "activemask", "mma")):
+        of_all = lanes == ALL and (each.base == "mma" or self.value(warp, each.args[-1]) in (ALL, -1))
+        if each.op.startswith(("elect", "shfl", "vote", "redux", "match", "mma")) and of_all:
             warp.converge()
         if each.op == "elect.sync" and re.fullmatch(r"(_|%\w+)\|%\w+", each.args[0]):
             for name in each.writes:
@@ -433,7 +434,7 @@ class Registers:
             return self.converted(self.value(warp, args[1]), op)
         if form == "param":
             found = re.fullmatch(r"\[(\w+)\]", args[1])
-            return symbol("param", found[1]) if found else TOP
+            return symbol("param", found[1]) if found and self.program.parameters.get(found[1]) == int(said[0]) else TOP
         if form == "loaded":
             return self.loaded(warp, args[1], said[0])
         if form == "integer":

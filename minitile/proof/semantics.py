@@ -71,7 +71,7 @@ _EXPECT = re.compile(r"mbarrier\.expect_tx(\.relaxed\.cta)?\.shared(::cta)?\.b64
 _WAIT = re.compile(r"mbarrier\.try_wait\.parity(\.acquire)?(\.cta)?\.shared(::cta)?\.b64")
 _PRODUCT = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.\w+\.(\w+)\.(\w+)(\.satfinite)?")
 _STMATRIX = re.compile(r"stmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b(?:16|8)")
-_LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m(?:8n8|16n16)\.x([124])(\.trans)?\.shared(::cta)?\.b(?:16|8)")
+_LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b16")
 _SHARED = re.compile(r"(?:st|ld)\.shared(?:::cta)?(?:\.v([24]))?\.[busf](8|16|32|64|128)")
 _BAR_RED = re.compile(r"(?:bar|barrier)\.red(?:\.aligned)?\.(?:popc\.u32|(?:and|or)\.pred)")
 _ITEM = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
@@ -118,6 +118,7 @@ class Machine(Registers):
         ]
 
         self.alike = [self._alike(each) for each in program.code]
+        self.wide = {name for each in program.code for name in _wide(each)}
 
     def _alike(self, each: Instruction) -> bool:
         """Whether both arms of a branch do the same but for arithmetic, of which the jump's own arm has none on
@@ -410,13 +411,15 @@ class Machine(Registers):
         warp.fresh = ()
         fence = state.accesses.pop().fence
         warp.learn(event, lanes)
-        state.mbarriers[at] = MBarrier(count, count, event, event, fence)
+        by = warp.number * 32 + lanes.bit_length() - 1
+        state.mbarriers[at] = MBarrier(count, count, event, event, fence, by=by)
 
     def fence(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
         if each.op == "fence.mbarrier_init.release.cluster":
             for at in state.mbarriers:
-                if not state.mbarriers[at].last & ~warp.knows(lanes) and not state.mbarriers[at].index:
-                    warp.learn(state.mbarriers[at].fence, lanes)
+                number, lane = divmod(state.mbarriers[at].by, 32)  # a fence is for what its own thread has initialised
+                if warp.number == number and lanes >> lane & 1:
+                    warp.learn(state.mbarriers[at].fence, 1 << lane)
         elif each.op in ("fence.proxy.async", "fence.proxy.async.shared::cta"):
             fence(state, warp, lanes)
         elif not each.op.startswith(_IDLE_FENCES):
@@ -483,7 +486,8 @@ class Machine(Registers):
             whole = "{" not in each.args[0] and size in (4, 8) and {mine for _, mine in foot.shares} == {foot.units}
             if sure and whole:
                 value = state.contents.get(foot.units, UNIFORM)
-                if each.op.endswith(".s32") and not not_negative(value):
+                told = not each.op.endswith(".s32") and (isinstance(value, int) or variables_in(value))
+                if size == 4 and not told and not not_negative(value):
                     value = unknown(value)  # the register may be of 64 bits
             self.put(warp, name, value, lanes)
 
@@ -492,7 +496,8 @@ class Machine(Registers):
         arg, form = each.args[1], _SHARED.fullmatch(each.op)
         assert form
         value = rounds(lanes_of(self.operand(warp, arg, int(form[2])))[lane])
-        if launch_wide(value) and (not arg.startswith("%") or arg in self.program.needed):
+        half = form[2] == "32" and arg in self.wide and not isinstance(value, int)
+        if launch_wide(value) and not half and (not arg.startswith("%") or arg in self.program.needed):
             return value
         state.forget(Stored(each.pc))
         return symbol("stored", Stored(each.pc))
@@ -501,7 +506,7 @@ class Machine(Registers):
         match = re.match(r"\[(%\w+)\s*,", arg)
         value = self.value(warp, match[1]) if match else TOP
         for name, size in self.launch.boxes.items():
-            if value == symbol("param", name):
+            if value == symbol("address", name):
                 return size
         raise Refused(line, f"a copy by a tensor map that is not known: {arg}")
 
@@ -675,6 +680,14 @@ class Machine(Registers):
             return int(event)
         state.products[group] = (*queue, (what, 0, me, 0))
         return 0
+
+
+def _wide(each: Instruction) -> tuple[str, ...]:
+    """Registers of an instruction that may be of 64 bits."""
+    if each.base == "cvt":
+        types = each.op.split(".")
+        return (*(each.writes if "64" in types[-2] else ()), *(each.reads if "64" in types[-1] else ()))
+    return (*each.writes, *each.reads) if re.search(r"\.[busf]64\b|\.wide\.", each.op) else ()
 
 
 __all__ = ["BASE", "Fork", "Machine", "Question", "Residue"]

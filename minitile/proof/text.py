@@ -113,7 +113,7 @@ class Program:
     `ahead[pc]`: instructions that may be reached from pc; `next_kept[pc]`: the next one that counts; `spins`: backward
     branches of loops that only compute and wait for global memory; `whiles`: of others, by what shared memory tells;
     `regions`: loops that only compute, of loaded data, by where they begin; `pointers`: parameters of 64 bits;
-    `only_read`: those of them by which nothing is stored to global memory."""
+    `only_read`: those of them by which nothing is stored to global memory; `parameters`: bits of each (an array: 0)."""
 
     name: str
     code: tuple[Instruction, ...]
@@ -130,6 +130,7 @@ class Program:
     regions: Mapping[int, Region]
     pointers: frozenset[str]
     only_read: frozenset[str]
+    parameters: Mapping[str, int]
 
 
 def split_operands(text: str) -> tuple[str, ...]:
@@ -181,6 +182,8 @@ def _statements(body: list[tuple[int, str]]) -> tuple[list[Instruction], dict[st
     for number, raw in body:
         text = raw.split("//")[0].strip()
         if not text or text.startswith((".loc", ".reg", ".pragma", ".shared")):
+            if text.find(";") not in (-1, len(text) - 1):
+                raise Refused(number, f"not known: {text}")
             continue
         for part in (each.strip() for each in re.split(r"(?<=;)", text)):
             while match := re.match(r"([$\w]+):(?!:)\s*", part):
@@ -204,11 +207,15 @@ def _body(text: str) -> tuple[str, str, list[tuple[int, str]]]:
     entries = re.findall(r"\.entry\s+(\w+)", text)
     if len(entries) != 1 or re.search(r"\.func\b", text):
         raise Refused(0, "not exactly one entry, or functions")
-    lines = text.splitlines()
+    lines = text.split("\n")
     first = next((n for n, each in enumerate(lines) if each.strip() == "{"), None)
     last = next((n for n in range(len(lines) - 1, -1, -1) if lines[n].strip() == "}"), None)
     if first is None or last is None or last < first:
         raise Refused(0, "the entry has no body")
+    if any("{" in each.partition("//")[0] for each in lines[:first]):
+        raise Refused(0, "the entry has no body")
+    if any(each.partition("//")[0].strip() for each in lines[last + 1 :]):
+        raise Refused(last + 2, "text behind the entry")
     return entries[0], "\n".join(lines[:first]), [(n + 1, lines[n]) for n in range(first + 1, last)]
 
 
@@ -225,6 +232,8 @@ def _arrays(header: str, body: list[tuple[int, str]], launch: Launch) -> tuple[d
             align = int(each[1] or 16)
             start = -(-end // align) * align
             size = int(each[4]) * int(each[2]) // 8 if each[4] else launch.shared or int(each[5] or 0)
+            if each[3] in arrays:
+                raise Refused(0, f"a shared array twice: {each[3]}")
             arrays[each[3]] = start, size
             end = start + size
     return arrays, end
@@ -232,11 +241,14 @@ def _arrays(header: str, body: list[tuple[int, str]], launch: Launch) -> tuple[d
 
 def parse(text: str, launch: Launch) -> Program:
     """The only entry of a text. Raises Refused."""
+    text = text.replace("\r\n", "\n")
+    _refuse_forms(text)
     name, header, body = _body(text)
     code, labels = _statements(body)
     if re.search(r"\.(reqnctapercluster|explicitcluster|maxclusterrank)", header):
         raise Refused(0, "clusters")
-    required = re.search(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", header)
+    uncommented = re.sub(r"//[^\n]*", "", header)
+    required = re.search(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", uncommented)
     threads = launch.threads
     if required:
         product = int(required[1]) * int(required[2] or 1) * int(required[3] or 1)
@@ -276,7 +288,37 @@ def parse(text: str, launch: Launch) -> Program:
         regions=regions,
         pointers=pointers,
         only_read=pointers - _stored_by(code),
+        parameters=_parameters(header),
     )
+
+
+_PLACES = re.compile(
+    r"\.loc(?:\s+\d+){3}(?:\s*,\s*(?:function_name|inlined_at)\s+[\w$]+(?:\s*\+\s*\d+)?(?:\s+\d+)*)*\s*|"
+    r'\.file\s+\d+\s+"[^"]*"(?:\s*,\s*\d+)*\s*'
+)
+
+
+def _refuse_forms(text: str) -> None:
+    """Refuses what may be read in two ways, or stands for something else than it says."""
+    code = re.sub(r"//[^\n]*", "", text)
+    for line, each in enumerate(text.split("\n"), 1):
+        if re.search(r"[^\S \t]|[\x00-\x08\x0e-\x1f\x7f-\x9f]", each):
+            raise Refused(line, "a character that is not printed")
+    for line, each in enumerate(code.split("\n"), 1):
+        place = re.search(r"\.(?:loc|file)\b.*", each)
+        if not each.isascii() or each.lstrip().startswith("#") or (place and not _PLACES.fullmatch(place[0])):
+            raise Refused(line, f"not known: {each.strip()}")
+    if re.search(r"\.reg\s+\.v", code):
+        raise Refused(0, "registers of several parts")
+    if len(re.findall(r"\[\s*\]\s*;", code)) > 1:
+        raise Refused(0, "several dynamic shared arrays: they lie at one address")
+
+
+def _parameters(header: str) -> dict[str, int]:
+    """Parameters by name: their bits, 0 for arrays of bytes."""
+    each = re.compile(r"\.param\s+([^,)]*?)([\w$]+)\s*(\[\d*\])?\s*(?=[,)\n])")
+    types = ((m[2], re.findall(r"\.[busf](\d+)\b", m[1]), m[3]) for m in each.finditer(re.sub(r"//[^\n]*", "", header)))
+    return {name: 0 if array or not bits else int(bits[0]) for name, bits, array in types}
 
 
 def _successors(each: Instruction) -> tuple[int, ...]:
@@ -374,7 +416,8 @@ def _derived_from(code: list[Instruction], names: set[str]) -> frozenset[str]:
             if each.op.startswith("ld.") and not each.op.startswith("ld.param."):
                 found |= {LOADED} if not re.search(r"\.[busf](?:8|16|32)$", each.op) else set()
             if each.op.startswith("ld.shared"):  # what has been stored there
-                found |= {n for i in code if i.op.startswith("st.shared") for n in registers(i.args[1])}
+                stored = (i for i in code if i.op.startswith(("st.shared", "stmatrix")))
+                found |= {n for i in stored for n in registers(i.args[1])}
             if not re.fullmatch(r"ld\.\w*global.*\.[busf](?:8|16|32)", each.op):
                 found |= {name for arg in each.args for name in re.findall(r"[%\w.]+", arg)}
         grown = len(found) > size
@@ -434,7 +477,8 @@ def _region(
     for i in kept:
         args = f"to {places[min(pc for pc in places if pc >= i.target)]}" if i.base == "bra" else ", ".join(i.args)
         lines.append(numbered(f"{i.negated} {i.guard} {i.op} {args}"))
-    read = live[head] & {name for i in kept for name in i.reads}
+    # What is written on some ways only may be what it was before.
+    read = live[head] & {name for i in kept for name in (*i.reads, *i.writes)}
     addresses = {n for i in kept if i.base == "ld" for arg in i.args[1:] for n in re.findall(r"[%\w.]+", arg)}
     return Region(
         end,

@@ -7,7 +7,7 @@ from typing import Any
 
 from minitile.backends.nvidia.emit.emitter import Emitter
 from minitile.backends.nvidia.emit.hopper import _moved, _place
-from minitile.ir.core import Op
+from minitile.ir.core import Op, Value
 from minitile.ir.ops import blackwell
 from minitile.ir.origin import Origin, places
 
@@ -46,9 +46,15 @@ def products(w: Emitter, op: blackwell.TensorProducts) -> None:
     steps = len(op.b_offsets)
     for at, offset in enumerate(op.a_offsets):
         block, k = divmod(at, steps)
-        to = f"[{d}+{block * op.columns}]" if block else f"[{d}]"
-        x, y = _moved(w, op.a, offset), _moved(w, op.b, op.b_offsets[k])
+        to = f"[{d}+{block * op.columns}]" if block and op.columns else f"[{d}]"
+        y = _moved(w, op.b, op.b_offsets[k])
+        x = _column(w, op.a, offset) if op.a_in_tensor else _moved(w, op.a, offset)
         w.emit(f"{opcode} {to}, {x}, {y}, {word}, {always if k else adds};")
+
+
+def _column(w: Emitter, address: Value, offset: int) -> str:
+    first = w.register(w.element(address), "b32")
+    return f"[{first}+{offset}]" if offset else f"[{first}]"
 
 
 def commit(w: Emitter, op: blackwell.Tcgen05Commit) -> None:
@@ -65,12 +71,25 @@ def registers(w: Emitter, op: blackwell.TensorRegisters) -> None:
     why = Origin("tensor_memory", "products before", places([op.loc]))
     w.order("tcgen05.fence::after_thread_sync;", why)
     targets = w.targets(op.result)
-    address = w.register(w.element(op.address), "b32")
     for number, column in enumerate(op.columns):
         part = targets[number * op.count : (number + 1) * op.count]
-        place = f"[{address}+{column}]" if column else f"[{address}]"
+        place = _column(w, op.address, column)
         w.emit(f"tcgen05.ld.sync.aligned.32x32b.x{op.count}.b32 {{{', '.join(part)}}}, {place};")
     w.order("tcgen05.wait::ld.sync.aligned;", why)
+    w.order("tcgen05.fence::before_thread_sync;", Origin("tensor_memory", "accesses behind", places([op.loc])))
+
+
+def write(w: Emitter, op: blackwell.TensorWrite) -> None:
+    """Behind what has been waited for; what comes behind the next synchronisation is in order with it."""
+    words = w.words(op.value) if op.value.dtype.bits < 32 else w.in_registers(op.value)
+    why = Origin("tensor_memory", "products before", places([op.loc]))
+    w.order("tcgen05.fence::after_thread_sync;", why)
+    at = 0
+    for column, count in zip(op.columns, op.counts, strict=True):
+        part = ", ".join(words[at : at + count])
+        w.emit(f"tcgen05.st.sync.aligned.32x32b.x{count}.b32 {_column(w, op.address, column)}, {{{part}}};")
+        at += count
+    w.order("tcgen05.wait::st.sync.aligned;", Origin("tensor_memory", "stores complete", places([op.loc])))
     w.order("tcgen05.fence::before_thread_sync;", Origin("tensor_memory", "accesses behind", places([op.loc])))
 
 
@@ -83,4 +102,5 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     blackwell.Tcgen05Commit: commit,
     blackwell.Tcgen05Fence: fence,
     blackwell.TensorRegisters: registers,
+    blackwell.TensorWrite: write,
 }

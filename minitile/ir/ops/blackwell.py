@@ -22,6 +22,11 @@ from minitile.ir.relations import Relation
 from minitile.ir.types import I32, BufferType, DType, RegsType, TileType, Type, bool_
 
 
+def _proxy(mem: Value) -> str:
+    """By which products read a buffer: tensor memory has fences of its own, not those of proxies."""
+    return "generic" if isinstance(mem.type, BufferType) and mem.type.space == "tmem" else "async"
+
+
 class TensorMemory(Op, name="tensor_memory", stage="tile", orders=True):
     """All tensor memory of the kernel, `columns` of it: allocated here, for all threads. Where its address is left."""
 
@@ -35,11 +40,13 @@ class TensorMemory(Op, name="tensor_memory", stage="tile", orders=True):
 
 
 class TensorAlloc(Op, name="tensor_alloc"):
-    """A buffer of tensor memory from `column` on."""
+    """A buffer of tensor memory from `column` on, with each block of 128 rows `stride` columns behind the one before;
+    elements of 16 and 8 bits lie two and four in a column."""
 
     memory: Value = operand()
     type_: BufferType = attr()
     column: int = attr()
+    stride: int = attr()
 
     def infer(self) -> tuple[Type, ...]:
         return (self.type_,)
@@ -52,7 +59,8 @@ class TensorAlloc(Op, name="tensor_alloc"):
 
 
 class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
-    """d + a @ b, or where `accumulate` is false a @ b, into d. Operands as of gemm, in shared memory. `phase`: the
+    """d + a @ b, or where `accumulate` is false a @ b, into d. Operands as of gemm, in shared memory, or a in tensor
+    memory. `phase`: the
     parity of the mbarrier's phase that the product ends; it is complete for all threads behind it, then. Without one it
     is in flight, and complete where a commit behind it arrives. `reused`: d has been loaded from before, maybe."""
 
@@ -82,7 +90,7 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
     def accesses(self) -> tuple[Access, ...]:
         reads = ((self.a, self.a_slot), (self.b, self.b_slot))
         return (
-            *(Access("read", mem, slot, proxy="async", threads="one") for mem, slot in reads),
+            *(Access("read", mem, slot, proxy=_proxy(mem), threads="one") for mem, slot in reads),
             Access("write", self.d, self.d_slot, threads="one"),
         )
 
@@ -97,11 +105,34 @@ class TensorLoad(Op, name="tensor_load", stage="tile", uniform=True):
     def infer(self) -> tuple[Type, ...]:
         return (TileType(self.d.shape, self.d.dtype),)
 
+    def fixed_tiles(self) -> tuple[Value, ...]:
+        return (self.result,)
+
     def relations(self) -> list[Relation]:
         return []
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.d, self.d_slot),)
+
+
+class TensorStore(Op, name="tensor_store", stage="tile", uniform=True):
+    """A tile into a buffer of tensor memory: what products add to, or their a."""
+
+    value: Value = operand()
+    d: Value = operand()
+
+    def verify(self) -> None:
+        same = (self.value.shape, self.value.dtype) == (self.d.shape, self.d.dtype)
+        require(same, f"{self.value.type} does not fill {self.d.type}")
+
+    def fixed_tiles(self) -> tuple[Value, ...]:
+        return (self.value,)
+
+    def relations(self) -> list[Relation]:
+        return []
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("write", self.d),)
 
 
 class TensorFree(Op, name="tensor_free", stage="tile", orders=True):
@@ -171,6 +202,7 @@ class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
     """By one thread: for each block of rows and step of K  d += a · b, the first step of K only where `accumulate`. In
     flight until a commit to a barrier of `ring` arrives. a and b are shared-memory descriptors (i64); step k of a block
     reads a + a_offsets[block * steps + k] and b + b_offsets[k], in units of 16 bytes, and adds to d + block * columns.
+    Or a is an address in tensor memory (i32), the offsets columns.
     `reused`: accesses of d by other threads before are in order by a synchronisation. `free`: a pipeline says that d is
     free."""
 
@@ -190,11 +222,12 @@ class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
     b_offsets: tuple[int, ...] = attr()
     reused: bool = attr(False)
     free: bool = attr(False)
+    a_in_tensor: bool = attr(False)
 
     def accesses(self) -> tuple[Access, ...]:
         slots, ring = self.slots or (None,) * len(self.reads), self.ring
         reads = [
-            Access("read", m, s, proxy="async", pipeline=ring, threads="one")
+            Access("read", m, s, proxy=_proxy(m), pipeline=ring, threads="one")
             for m, s in zip(self.reads, slots, strict=True)
         ]
         return (*reads, Access("write", self.mem, self.slot, pipeline=ring, threads="one", free=self.free))
@@ -216,6 +249,23 @@ class TensorRegisters(Op, name="tensor_registers", stage="thread"):
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.mem, self.slot),)
+
+    def reconverges(self) -> bool:
+        return True
+
+
+class TensorWrite(Op, name="tensor_write", stage="thread"):
+    """Registers to the thread's lane: at each of `columns`, offsets from the address, as many words as its `counts`
+    says; complete, and in order with what comes behind the next synchronisation."""
+
+    address: Value = operand()
+    mem: Value = operand()
+    value: Value = operand()
+    columns: tuple[int, ...] = attr()
+    counts: tuple[int, ...] = attr()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("write", self.mem),)
 
     def reconverges(self) -> bool:
         return True

@@ -32,8 +32,6 @@ def alloc(w: Emitter, op: blackwell.TensorAlloc) -> None:
 
 
 def products(w: Emitter, op: blackwell.TensorProducts) -> None:
-    if op.reused:
-        w.order("tcgen05.fence::after_thread_sync;", Origin("tensor_memory", "loads before", places([op.loc])))
     opcode = f"tcgen05.mma.cta_group::1.kind::{op.kind}"
     d, word = w.register(w.element(op.d), "b32"), w.register(str(op.instruction), "b32")
     always, adds = w.temp("pred"), w.temp("pred")
@@ -66,31 +64,26 @@ def fence(w: Emitter, op: blackwell.Tcgen05Fence) -> None:
 
 
 def registers(w: Emitter, op: blackwell.TensorRegisters) -> None:
-    """What has been waited for is in order; the registers are there behind the wait; what comes behind the next
-    synchronisation is in order with the loads."""
-    why = Origin("tensor_memory", "products before", places([op.loc]))
-    w.order("tcgen05.fence::after_thread_sync;", why)
+    """The registers are there behind the wait."""
     targets = w.targets(op.result)
     for number, column in enumerate(op.columns):
         part = targets[number * op.count : (number + 1) * op.count]
         place = _column(w, op.address, column)
         w.emit(f"tcgen05.ld.sync.aligned.32x32b.x{op.count}.b32 {{{', '.join(part)}}}, {place};")
-    w.order("tcgen05.wait::ld.sync.aligned;", why)
-    w.order("tcgen05.fence::before_thread_sync;", Origin("tensor_memory", "accesses behind", places([op.loc])))
+    w.order("tcgen05.wait::ld.sync.aligned;", Origin("tensor_memory", "registers loaded", places([op.loc])))
 
 
 def write(w: Emitter, op: blackwell.TensorWrite) -> None:
-    """Behind what has been waited for; what comes behind the next synchronisation is in order with it."""
     words = w.words(op.value) if op.value.dtype.bits < 32 else w.in_registers(op.value)
-    why = Origin("tensor_memory", "products before", places([op.loc]))
-    w.order("tcgen05.fence::after_thread_sync;", why)
     at = 0
     for column, count in zip(op.columns, op.counts, strict=True):
         part = ", ".join(words[at : at + count])
         w.emit(f"tcgen05.st.sync.aligned.32x32b.x{count}.b32 {_column(w, op.address, column)}, {{{part}}};")
         at += count
-    w.order("tcgen05.wait::st.sync.aligned;", Origin("tensor_memory", "stores complete", places([op.loc])))
-    w.order("tcgen05.fence::before_thread_sync;", Origin("tensor_memory", "accesses behind", places([op.loc])))
+
+
+def wait(w: Emitter, op: blackwell.Tcgen05Wait) -> None:
+    w.order(f"tcgen05.wait::{op.kind}.sync.aligned;")
 
 
 EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
@@ -101,6 +94,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     blackwell.TensorProducts: products,
     blackwell.Tcgen05Commit: commit,
     blackwell.Tcgen05Fence: fence,
+    blackwell.Tcgen05Wait: wait,
     blackwell.TensorRegisters: registers,
     blackwell.TensorWrite: write,
 }

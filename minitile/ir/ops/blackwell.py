@@ -21,6 +21,8 @@ from minitile.ir.ops.tile import Dims
 from minitile.ir.relations import Relation
 from minitile.ir.types import I32, BufferType, DType, RegsType, TileType, Type, bool_
 
+OWN_LANES = 0  # of accesses (`whole`): each thread loads what it stores
+
 
 def _proxy(mem: Value) -> str:
     """By which products read a buffer: tensor memory has fences of its own, not those of proxies."""
@@ -234,8 +236,7 @@ class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
 
 
 class TensorRegisters(Op, name="tensor_registers", stage="thread"):
-    """Columns of the thread's lane: for each of `columns`, an offset from the address, `count` of them; complete, and
-    in order with what comes behind the next synchronisation."""
+    """Columns of the thread's lane: for each of `columns`, an offset from the address, `count` of them; complete."""
 
     address: Value = operand()
     mem: Value = operand()
@@ -248,7 +249,7 @@ class TensorRegisters(Op, name="tensor_registers", stage="thread"):
         return (RegsType(self.count * len(self.columns), self.dtype),)
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("read", self.mem, self.slot),)
+        return (Access("read", self.mem, self.slot, box=(), whole=OWN_LANES),)
 
     def reconverges(self) -> bool:
         return True
@@ -256,7 +257,7 @@ class TensorRegisters(Op, name="tensor_registers", stage="thread"):
 
 class TensorWrite(Op, name="tensor_write", stage="thread"):
     """Registers to the thread's lane: at each of `columns`, offsets from the address, as many words as its `counts`
-    says; complete, and in order with what comes behind the next synchronisation."""
+    says."""
 
     address: Value = operand()
     mem: Value = operand()
@@ -265,7 +266,7 @@ class TensorWrite(Op, name="tensor_write", stage="thread"):
     counts: tuple[int, ...] = attr()
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("write", self.mem),)
+        return (Access("write", self.mem, box=(), whole=OWN_LANES),)
 
     def reconverges(self) -> bool:
         return True

@@ -56,6 +56,15 @@ def test_columns(target: str, tiles: dict[str, Any], columns: int) -> None:
     assert error(o, attention.reference(q, k, v, False)) <= 8e-3
 
 
+def test_ping_pong(target: str) -> None:
+    """Warpgroups with queries of their own: in the loop neither waits for the other, at a barrier or for products."""
+    q, k, v, o = arguments(300, 64)
+    ptx = attention.attention.compile(q, k, v, o, target=target, D=64, **TILES[1]).asm["ptx"]
+    loop = ptx[ptx.index("tcgen05.mma") : ptx.rindex("tcgen05.mma")]
+    assert re.findall(r"bar\.sync .*?;", loop) == ["bar.sync %group, 128;"]
+    assert re.findall(r"mbarrier\.init\S+ \[%product\S*\], (\d+);", ptx) == ["5", "5"]  # a commit, and four warps
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("tiles", TILES[:2])
 def test_mutants(target: str, tiles: dict[str, Any]) -> None:

@@ -129,11 +129,14 @@ def memory(low: Lowering, op: blackwell.TensorMemory) -> Value:
     slot = _words(low, op, u32, 4, "tensor_slot")
     start = b.emit(thread.BufferAddress(slot)).result
     ops = list(low.kernel.walk())
-    if any(isinstance(each, blackwell.TensorGemm) and each.phase is not None for each in ops):
-        ring = low.once["product"] = _words(low, op, u64, 8, "product")
+    awaited = [each for each in ops if isinstance(each, blackwell.TensorGemm) and each.phase is not None]
+    if awaited:
+        groups = awaited[0].groups
+        ring = low.once["product"] = _words(low, op, u64, 8, "product", groups)
         with b.when(low.first_thread()):
             word = b.emit(thread.BufferAddress(ring)).result
-            b.emit(hopper.MbarrierInit(word, ring, 1 + low.threads // 32))
+            for group in range(groups):
+                b.emit(hopper.MbarrierInit(b.add(word, 8 * group), ring, 1 + low.threads // groups // 32))
             b.emit(hopper.MbarrierInitFence())
     with b.when(_first_warp(low)):
         b.emit(blackwell.TensorMemoryAlloc(start, slot, op.columns))
@@ -144,8 +147,9 @@ def memory(low: Lowering, op: blackwell.TensorMemory) -> Value:
     return start
 
 
-def _words(low: Lowering, op: Op, dtype: Any, size: int, name: str) -> Value:
-    alloc = tile.Alloc(BufferType("shared", (1,), dtype), layout=row_major((1,), 8 * size), bytes=size)
+def _words(low: Lowering, op: Op, dtype: Any, size: int, name: str, count: int = 1) -> Value:
+    t, layout = BufferType("shared", (count,), dtype), row_major((count,), 8 * size)
+    alloc = tile.Alloc(t, layout=layout, bytes=size * count)
     alloc.loc, alloc.result.name = op.loc, name
     with low.b.inside(low.entry):
         return low.b.emit(alloc).result
@@ -168,7 +172,8 @@ def _address(low: Lowering, memory: Value) -> Value:
 
 def alloc(low: Lowering, op: blackwell.TensorAlloc) -> Value:
     address = _address(low, op.memory)
-    new = low.b.emit(blackwell.TensorAlloc(address, op.type_, op.column, op.stride)).result
+    made = blackwell.TensorAlloc(address, op.type_, op.column, op.stride, shared_by=op.shared_by)
+    new = low.b.emit(made).result
     low.once["column", new] = low.b.add(address, op.column)
     return new
 
@@ -193,6 +198,10 @@ def _stride(d: Value) -> int:
 
 def free(low: Lowering, op: blackwell.TensorFree) -> None:
     address, buffers = _address(low, op.memory), tuple(low.get(v) for v in op.buffers)
+    if any(isinstance(v.op, blackwell.TensorAlloc) and v.op.shared_by for v in op.buffers):
+        id, threads = low.meeting
+        with low.b.because(Origin("tensor_memory", "all warpgroups have loaded")):
+            low.b.emit(thread.Barrier(id=id, threads=threads))
     with low.b.when(_first_warp(low)):
         low.b.emit(blackwell.TensorMemoryFree(address, buffers, op.columns))
 
@@ -202,22 +211,24 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
     kind = kind_of(op.a.dtype.name, op.b.dtype.name, op.d.dtype.name)
     assert kind is not None
     m, n = op.d.shape
-    steps, blocks = range(0, op.k, kind.k), range(m // ROWS)
+    steps, blocks = range(0, op.k, kind.k), range(m // ROWS // op.groups)
+    apart = op.groups > 1
     y = _Matrix(low, op.b, op.b_slot, op.b_indices, 1 if op.transpose_b else 0)
     in_tensor = in_tensor_memory(op.a)
     if in_tensor:
-        first, a_mn = _column(low, op.a, None), False
+        first, a_mn = _own(low, _column(low, op.a, None), apart * len(blocks) * _stride(op.a)), False
         offsets = [block * _stride(op.a) + k * kind.bits // WORD_BITS for block in blocks for k in steps]
     else:
         x = _Matrix(low, op.a, op.a_slot, op.a_indices, 0 if op.transpose_a else 1)
-        first, a_mn = x.descriptor(None, m), not x.k_major
+        step = apart * x.at(len(blocks) * ROWS, 0) >> 4
+        first, a_mn = _own(low, x.descriptor(None, m), step), not x.k_major
         offsets = [x.at(block * ROWS, k) >> 4 for block in blocks for k in steps]
     slots = tuple(low.get(v) for v in (op.a_slot, op.b_slot) if v is not None)
     ring: Value = low.once["product"] if op.phase is not None else low.get(_pipeline(low, op.d))
     products = blackwell.TensorProducts(
         first,
         y.descriptor(None, n),
-        _column(low, op.d, op.d_slot),
+        _own(low, _column(low, op.d, op.d_slot), apart * len(blocks) * _stride(op.d)),
         low.get(op.accumulate),
         ring,
         d,
@@ -232,12 +243,14 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
         reused=op.reused,
         free=op.phase is None,
         a_in_tensor=in_tensor,
+        by="group" if apart else "one",
     )
     if op.phase is None:
         b.emit(products)
         return
     barrier = low.in_entry(("buffer", ring), lambda b: b.emit(thread.BufferAddress(ring)).result)
-    with b.when(low.first_thread()):
+    barrier = _own(low, barrier, apart * 8)
+    with b.when(_first_of_group(low) if apart else low.first_thread()):
         b.emit(products)
         b.emit(blackwell.Tcgen05Commit(barrier, ring))
     lane = low.in_entry("lane 0", lambda b: b.compare("eq", b.floormod(low.tid, 32), 0))
@@ -245,6 +258,23 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
         b.emit(hopper.MbarrierArrive(barrier, ring, predicate=lane))
     with b.because(Origin("tensor_memory", "products are complete")):
         b.emit(hopper.MbarrierWait(barrier, ring, low.get(op.phase)))
+
+
+def _own(low: Lowering, first: Value, step: int) -> Value:
+    """The warpgroup's own: as many steps from the first one's as it has before it."""
+    return low.b.add(first, low.b.cast(low.b.mul(_group(low), step), first.dtype)) if step else first
+
+
+def _group(low: Lowering) -> Value:
+    """The number of the warpgroup."""
+    warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
+    number: Value = low.in_entry("warpgroup", lambda b: b.floordiv(warp, 4))
+    return number
+
+
+def _first_of_group(low: Lowering) -> Value:
+    first: Value = low.in_entry("warpgroup's first", lambda b: b.compare("eq", b.floormod(low.tid, WARPGROUP), 0))
+    return first
 
 
 def in_tensor_memory(v: Value) -> bool:

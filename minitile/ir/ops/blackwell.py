@@ -43,12 +43,14 @@ class TensorMemory(Op, name="tensor_memory", stage="tile", orders=True):
 
 class TensorAlloc(Op, name="tensor_alloc"):
     """A buffer of tensor memory from `column` on, with each block of 128 rows `stride` columns behind the one before;
-    elements of 16 and 8 bits lie two and four in a column."""
+    elements of 16 and 8 bits lie two and four in a column. `shared_by`: how many consecutive threads have a part of it
+    for themselves."""
 
     memory: Value = operand()
     type_: BufferType = attr()
     column: int = attr()
     stride: int = attr()
+    shared_by: int | None = attr(None)
 
     def infer(self) -> tuple[Type, ...]:
         return (self.type_,)
@@ -64,7 +66,8 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
     """d + a @ b, or where `accumulate` is false a @ b, into d. Operands as of gemm, in shared memory, or a in tensor
     memory. `phase`: the
     parity of the mbarrier's phase that the product ends; it is complete for all threads behind it, then. Without one it
-    is in flight, and complete where a commit behind it arrives. `reused`: d has been loaded from before, maybe."""
+    is in flight, and complete where a commit behind it arrives. `reused`: d has been loaded from before, maybe.
+    `groups`: so many warpgroups multiply their own blocks of rows, and wait for those alone; 1: all do as one."""
 
     a: Value = operand()
     a_indices: tuple[Value, ...] = operands()
@@ -82,6 +85,7 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
     b_dims: Dims = attr((0, 1))
     k: int = attr()
     reused: bool = attr(False)
+    groups: int = attr(1)
 
     def relations(self) -> list[Relation]:
         return []
@@ -201,12 +205,12 @@ class TensorMemoryAddress(Op, name="tensor_memory_address", stage="thread"):
 
 
 class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
-    """By one thread: for each block of rows and step of K  d += a · b, the first step of K only where `accumulate`. In
-    flight until a commit to a barrier of `ring` arrives. a and b are shared-memory descriptors (i64); step k of a block
-    reads a + a_offsets[block * steps + k] and b + b_offsets[k], in units of 16 bytes, and adds to d + block * columns.
-    Or a is an address in tensor memory (i32), the offsets columns.
-    `reused`: accesses of d by other threads before are in order by a synchronisation. `free`: a pipeline says that d is
-    free."""
+    """By one thread, or one of each warpgroup for itself (`by`: "one", "group"): for each block of rows and step of K
+    d += a · b, the first step of K only where `accumulate`. In flight until a commit to a barrier of `ring` arrives. a
+    and b are shared-memory descriptors (i64); step k of a block reads a + a_offsets[block * steps + k] and
+    b + b_offsets[k], in units of 16 bytes, and adds to d + block * columns. Or a is an address in tensor memory (i32),
+    the offsets columns. `reused`: accesses of d by other threads before are in order by a synchronisation. `free`: a
+    pipeline says that d is free."""
 
     a: Value = operand()
     b: Value = operand()
@@ -225,14 +229,15 @@ class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
     reused: bool = attr(False)
     free: bool = attr(False)
     a_in_tensor: bool = attr(False)
+    by: str = attr("one")
 
     def accesses(self) -> tuple[Access, ...]:
         slots, ring = self.slots or (None,) * len(self.reads), self.ring
         reads = [
-            Access("read", m, s, proxy=_proxy(m), pipeline=ring, threads="one")
+            Access("read", m, s, proxy=_proxy(m), pipeline=ring, threads=self.by)
             for m, s in zip(self.reads, slots, strict=True)
         ]
-        return (*reads, Access("write", self.mem, self.slot, pipeline=ring, threads="one", free=self.free))
+        return (*reads, Access("write", self.mem, self.slot, pipeline=ring, threads=self.by, free=self.free))
 
 
 class TensorRegisters(Op, name="tensor_registers", stage="thread"):

@@ -45,13 +45,17 @@ class NvidiaBackend(Backend):
     def passes(self, target: Target) -> Mapping[str, Sequence[tuple[str, Pass]]]:
         if not target.has("tcgen05"):
             return {}
+        from minitile.backends.nvidia.blackwell.fences import tensor_fences
         from minitile.backends.nvidia.blackwell.issuer import issue_apart
         from minitile.backends.nvidia.blackwell.tensor_memory import await_products, one_team, tensor_memory
+        from minitile.backends.nvidia.blackwell.warpgroups import by_warpgroups
 
+        in_tensor = [("tensor_memory", tensor_memory), ("issue_apart", issue_apart), ("by_warpgroups", by_warpgroups)]
         return {
             "deepen_stages": [("one_team", one_team)],
             "tma_multistage": [("await_products", await_products)],
-            "software_pipeline": [("tensor_memory", tensor_memory), ("issue_apart", issue_apart)],
+            "software_pipeline": in_tensor,
+            "warp_barriers": [("tensor_fences", tensor_fences)],
         }
 
     def legalize(self, kernel: Kernel, target: Target) -> None:

@@ -85,8 +85,8 @@ FEATURE = {"e4m3": "mma_fp8", "e5m2": "mma_fp8"}
 def rules_for(target: Target) -> Rules:
     """The rules of an NVIDIA target: sm_80's, and those of sm_90a where the target has wgmma."""
 
-    def gemm_plan(op: tile.Gemm | blackwell.TensorLoad, threads: int) -> GemmPlan:
-        if isinstance(op, blackwell.TensorLoad):
+    def gemm_plan(op: tile.Gemm | blackwell.TensorLoad | blackwell.TensorStore, threads: int) -> GemmPlan:
+        if isinstance(op, blackwell.TensorLoad | blackwell.TensorStore):
             return load_plan(op, threads)
         if isinstance(op, roles.AsyncGemm):
             return plan_wgmma(op, threads)

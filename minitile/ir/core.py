@@ -232,6 +232,11 @@ class Op:
         whether they do so in their order, neighbours first."""
         return ()
 
+    def fixed_tiles(self) -> tuple[Value, ...]:
+        """Tiles, operands or results, in the one layout that the target's instruction has for the operation: that of
+        the backend's plan (`Rules.gemm_plan`). A gemm's factors have rules of their own."""
+        return ()
+
     @property
     def grain(self) -> int:
         """Of what loads registers: how many come by one access, so that `part` can make some of them; else 0."""

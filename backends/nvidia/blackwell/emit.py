@@ -7,7 +7,7 @@ from typing import Any
 
 from minitile.backends.nvidia.emit.emitter import Emitter
 from minitile.backends.nvidia.emit.hopper import _moved, _place
-from minitile.ir.core import Op
+from minitile.ir.core import Op, Value
 from minitile.ir.ops import blackwell
 from minitile.ir.origin import Origin, places
 
@@ -32,8 +32,6 @@ def alloc(w: Emitter, op: blackwell.TensorAlloc) -> None:
 
 
 def products(w: Emitter, op: blackwell.TensorProducts) -> None:
-    if op.reused:
-        w.order("tcgen05.fence::after_thread_sync;", Origin("tensor_memory", "loads before", places([op.loc])))
     opcode = f"tcgen05.mma.cta_group::1.kind::{op.kind}"
     d, word = w.register(w.element(op.d), "b32"), w.register(str(op.instruction), "b32")
     always, adds = w.temp("pred"), w.temp("pred")
@@ -46,9 +44,15 @@ def products(w: Emitter, op: blackwell.TensorProducts) -> None:
     steps = len(op.b_offsets)
     for at, offset in enumerate(op.a_offsets):
         block, k = divmod(at, steps)
-        to = f"[{d}+{block * op.columns}]" if block else f"[{d}]"
-        x, y = _moved(w, op.a, offset), _moved(w, op.b, op.b_offsets[k])
+        to = f"[{d}+{block * op.columns}]" if block and op.columns else f"[{d}]"
+        y = _moved(w, op.b, op.b_offsets[k])
+        x = _column(w, op.a, offset) if op.a_in_tensor else _moved(w, op.a, offset)
         w.emit(f"{opcode} {to}, {x}, {y}, {word}, {always if k else adds};")
+
+
+def _column(w: Emitter, address: Value, offset: int) -> str:
+    first = w.register(w.element(address), "b32")
+    return f"[{first}+{offset}]" if offset else f"[{first}]"
 
 
 def commit(w: Emitter, op: blackwell.Tcgen05Commit) -> None:
@@ -60,18 +64,26 @@ def fence(w: Emitter, op: blackwell.Tcgen05Fence) -> None:
 
 
 def registers(w: Emitter, op: blackwell.TensorRegisters) -> None:
-    """What has been waited for is in order; the registers are there behind the wait; what comes behind the next
-    synchronisation is in order with the loads."""
-    why = Origin("tensor_memory", "products before", places([op.loc]))
-    w.order("tcgen05.fence::after_thread_sync;", why)
+    """The registers are there behind the wait."""
     targets = w.targets(op.result)
-    address = w.register(w.element(op.address), "b32")
     for number, column in enumerate(op.columns):
         part = targets[number * op.count : (number + 1) * op.count]
-        place = f"[{address}+{column}]" if column else f"[{address}]"
+        place = _column(w, op.address, column)
         w.emit(f"tcgen05.ld.sync.aligned.32x32b.x{op.count}.b32 {{{', '.join(part)}}}, {place};")
-    w.order("tcgen05.wait::ld.sync.aligned;", why)
-    w.order("tcgen05.fence::before_thread_sync;", Origin("tensor_memory", "accesses behind", places([op.loc])))
+    w.order("tcgen05.wait::ld.sync.aligned;", Origin("tensor_memory", "registers loaded", places([op.loc])))
+
+
+def write(w: Emitter, op: blackwell.TensorWrite) -> None:
+    words = w.words(op.value) if op.value.dtype.bits < 32 else w.in_registers(op.value)
+    at = 0
+    for column, count in zip(op.columns, op.counts, strict=True):
+        part = ", ".join(words[at : at + count])
+        w.emit(f"tcgen05.st.sync.aligned.32x32b.x{count}.b32 {_column(w, op.address, column)}, {{{part}}};")
+        at += count
+
+
+def wait(w: Emitter, op: blackwell.Tcgen05Wait) -> None:
+    w.order(f"tcgen05.wait::{op.kind}.sync.aligned;")
 
 
 EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
@@ -82,5 +94,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     blackwell.TensorProducts: products,
     blackwell.Tcgen05Commit: commit,
     blackwell.Tcgen05Fence: fence,
+    blackwell.Tcgen05Wait: wait,
     blackwell.TensorRegisters: registers,
+    blackwell.TensorWrite: write,
 }

@@ -67,7 +67,7 @@ class _Accumulator:
 
     @property
     def columns(self) -> int:
-        return columns_of(self.buffer.shape)
+        return columns_of(self.buffer.type)
 
 
 def issue_apart(kernel: Kernel, context: Any) -> None:

@@ -1,10 +1,11 @@
 """Lowering rules for tensor memory: which gemms fit tcgen05, their descriptors, the accumulator's layout in registers.
 
-An accumulator of M × N lies in blocks of 128 rows, N columns each: row i is lane i % 128, block i / 128. A product is
-issued by the block's first thread: for each block of rows all steps of K, 32 bytes each, then a commit to the mbarrier,
-for whose phase all threads wait. The phase takes an arrival of each warp as well: else the first thread could go on to
-the product after the next one while others still wait for this, of the same parity. Warp w loads lanes 32 · (w % 4) and
-on; warpgroups share blocks of rows, or columns.
+An accumulator of M × N lies in blocks of 128 rows, N columns each: row i is lane i % 128, block i / 128; so does a
+factor A that is a tile, two or four elements in a column. A product is issued by the block's first thread: for each
+block of rows all steps of K, 32 bytes each, then a commit to the mbarrier, for whose phase all threads wait. The phase
+takes an arrival of each warp as well: else the first thread could go on to the product after the next one while others
+still wait for this, of the same parity. Warp w loads lanes 32 · (w % 4) and on; warpgroups share blocks of rows, or
+columns.
 
 The kernel's tensor memory is allocated by the first warp, whose address the others read behind a barrier, and given
 back by it at the end.
@@ -25,12 +26,14 @@ from minitile.hardware import WARPGROUP
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, blackwell, control, hopper, roles, thread, tile
 from minitile.ir.origin import Origin
-from minitile.ir.types import BufferType, u32, u64
+from minitile.ir.types import BufferType, TileType, u32, u64
 from minitile.layout import Digit, Layout, boxed
 from minitile.layout.shared import SharedLayout, row_major
 from minitile.lowering.context import Lowering, layout_of
 
 ROWS = 128  # of the accumulator in one instruction
+WORD_BITS = 32  # of a column
+MOST_AT_ONCE = 128  # columns of one ld or st
 CHUNK = 16  # bytes of a row that TMA, descriptors and the swizzle move as a whole
 
 
@@ -54,10 +57,15 @@ def misfit_of(op: tile.Gemm, threads: int, target: Any, facts: Facts | None = No
         return f"K = {k} is not a multiple of {kind.k}, which one instruction of {op.a.dtype} takes"
     if threads % WARPGROUP or accumulator((m, n), threads) is None:
         return f"{threads} threads are not whole warpgroups that share {m}x{n}"
-    for name, value, starts, k_dim, length in (
+    operands = [
         ("A", op.a, op.a_indices, 0 if op.transpose_a else 1, m),
         ("B", op.b, op.b_indices, 1 if op.transpose_b else 0, n),
-    ):
+    ]
+    if isinstance(op.a.type, TileType):  # goes to tensor memory
+        if op.transpose_a or accumulator((m, k), threads) is None:
+            return f"a tile A is stored in rows that {threads} threads share, not {'turned' if op.transpose_a else k}"
+        del operands[0]
+    for name, value, starts, k_dim, length in operands:
         if reason := _unreadable(name, value, starts, k_dim, length, facts):
             return reason
     return ""
@@ -103,8 +111,8 @@ def accumulator(shape: tuple[int, int], threads: int) -> Layout | None:
     return Layout(shape, registers, (Digit(32, 0, 1),), (Digit(4, 0, 32), share))
 
 
-def load_plan(op: blackwell.TensorLoad, threads: int) -> GemmPlan:
-    """The layout of a load, as the plan of the gemm that it is of."""
+def load_plan(op: blackwell.TensorLoad | blackwell.TensorStore, threads: int) -> GemmPlan:
+    """The layout of a load or store, as the plan of the gemm that it is of."""
     shape = op.d.shape[0], op.d.shape[1]
     layout = accumulator(shape, threads)
     assert layout is not None
@@ -121,11 +129,14 @@ def memory(low: Lowering, op: blackwell.TensorMemory) -> Value:
     slot = _words(low, op, u32, 4, "tensor_slot")
     start = b.emit(thread.BufferAddress(slot)).result
     ops = list(low.kernel.walk())
-    if any(isinstance(each, blackwell.TensorGemm) and each.phase is not None for each in ops):
-        ring = low.once["product"] = _words(low, op, u64, 8, "product")
+    awaited = [each for each in ops if isinstance(each, blackwell.TensorGemm) and each.phase is not None]
+    if awaited:
+        groups = awaited[0].groups
+        ring = low.once["product"] = _words(low, op, u64, 8, "product", groups)
         with b.when(low.first_thread()):
             word = b.emit(thread.BufferAddress(ring)).result
-            b.emit(hopper.MbarrierInit(word, ring, 1 + low.threads // 32))
+            for group in range(groups):
+                b.emit(hopper.MbarrierInit(b.add(word, 8 * group), ring, 1 + low.threads // groups // 32))
             b.emit(hopper.MbarrierInitFence())
     with b.when(_first_warp(low)):
         b.emit(blackwell.TensorMemoryAlloc(start, slot, op.columns))
@@ -136,8 +147,9 @@ def memory(low: Lowering, op: blackwell.TensorMemory) -> Value:
     return start
 
 
-def _words(low: Lowering, op: Op, dtype: Any, size: int, name: str) -> Value:
-    alloc = tile.Alloc(BufferType("shared", (1,), dtype), layout=row_major((1,), 8 * size), bytes=size)
+def _words(low: Lowering, op: Op, dtype: Any, size: int, name: str, count: int = 1) -> Value:
+    t, layout = BufferType("shared", (count,), dtype), row_major((count,), 8 * size)
+    alloc = tile.Alloc(t, layout=layout, bytes=size * count)
     alloc.loc, alloc.result.name = op.loc, name
     with low.b.inside(low.entry):
         return low.b.emit(alloc).result
@@ -160,24 +172,36 @@ def _address(low: Lowering, memory: Value) -> Value:
 
 def alloc(low: Lowering, op: blackwell.TensorAlloc) -> Value:
     address = _address(low, op.memory)
-    new = low.b.emit(blackwell.TensorAlloc(address, op.type_, op.column)).result
+    made = blackwell.TensorAlloc(address, op.type_, op.column, op.stride, shared_by=op.shared_by)
+    new = low.b.emit(made).result
     low.once["column", new] = low.b.add(address, op.column)
     return new
 
 
 def _column(low: Lowering, d: Value, slot: Value | None) -> Value:
-    """The address of an accumulator, of its version at hand."""
-    first: Value = low.once["column", d]
-    return first if slot is None else low.b.add(first, low.b.mul(low.get(slot), columns_of(d.shape)))
+    """The address of a buffer, of its version at hand."""
+    first: Value = low.once["column", low.get(d)]
+    return first if slot is None else low.b.add(first, low.b.mul(low.get(slot), columns_of(d.type)))
 
 
-def columns_of(shape: tuple[int, ...]) -> int:
-    """Of an accumulator's version."""
-    return shape[0] // ROWS * shape[1]
+def columns_of(t: Any) -> int:
+    """Of a version of a buffer, all blocks of rows side by side."""
+    rows, columns = t.shape
+    return int(rows // ROWS * columns * t.dtype.bits // WORD_BITS)
+
+
+def _stride(d: Value) -> int:
+    """Columns from one block of rows of a buffer to the next."""
+    assert isinstance(d.op, blackwell.TensorAlloc)
+    return d.op.stride
 
 
 def free(low: Lowering, op: blackwell.TensorFree) -> None:
     address, buffers = _address(low, op.memory), tuple(low.get(v) for v in op.buffers)
+    if any(isinstance(v.op, blackwell.TensorAlloc) and v.op.shared_by for v in op.buffers):
+        id, threads = low.meeting
+        with low.b.because(Origin("tensor_memory", "all warpgroups have loaded")):
+            low.b.emit(thread.Barrier(id=id, threads=threads))
     with low.b.when(_first_warp(low)):
         low.b.emit(blackwell.TensorMemoryFree(address, buffers, op.columns))
 
@@ -187,36 +211,46 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
     kind = kind_of(op.a.dtype.name, op.b.dtype.name, op.d.dtype.name)
     assert kind is not None
     m, n = op.d.shape
-    x = _Matrix(low, op.a, op.a_slot, op.a_indices, 0 if op.transpose_a else 1)
+    steps, blocks = range(0, op.k, kind.k), range(m // ROWS // op.groups)
+    apart = op.groups > 1
     y = _Matrix(low, op.b, op.b_slot, op.b_indices, 1 if op.transpose_b else 0)
-    steps = range(0, op.k, kind.k)
-    accumulate, first, second = low.get(op.accumulate), x.descriptor(None, m), y.descriptor(None, n)
-    column, slot = _column(low, d, op.d_slot), None if op.d_slot is None else low.get(op.d_slot)
+    in_tensor = in_tensor_memory(op.a)
+    if in_tensor:
+        first, a_mn = _own(low, _column(low, op.a, None), apart * len(blocks) * _stride(op.a)), False
+        offsets = [block * _stride(op.a) + k * kind.bits // WORD_BITS for block in blocks for k in steps]
+    else:
+        x = _Matrix(low, op.a, op.a_slot, op.a_indices, 0 if op.transpose_a else 1)
+        step = apart * x.at(len(blocks) * ROWS, 0) >> 4
+        first, a_mn = _own(low, x.descriptor(None, m), step), not x.k_major
+        offsets = [x.at(block * ROWS, k) >> 4 for block in blocks for k in steps]
     slots = tuple(low.get(v) for v in (op.a_slot, op.b_slot) if v is not None)
     ring: Value = low.once["product"] if op.phase is not None else low.get(_pipeline(low, op.d))
     products = blackwell.TensorProducts(
         first,
-        second,
-        column,
-        accumulate,
+        y.descriptor(None, n),
+        _own(low, _column(low, op.d, op.d_slot), apart * len(blocks) * _stride(op.d)),
+        low.get(op.accumulate),
         ring,
         d,
         (low.get(op.a), low.get(op.b)),
         slots if len(slots) == 2 else (),
         kind.name,
-        _instruction(kind, op, n, not x.k_major, not y.k_major),
-        n,
-        tuple(x.at(block, k) >> 4 for block in range(0, m, ROWS) for k in steps),
+        _instruction(kind, op, n, a_mn, not y.k_major),
+        _stride(op.d),
+        tuple(offsets),
         tuple(y.at(0, k) >> 4 for k in steps),
-        slot=slot,
+        slot=None if op.d_slot is None else low.get(op.d_slot),
         reused=op.reused,
         free=op.phase is None,
+        a_in_tensor=in_tensor,
+        by="group" if apart else "one",
     )
     if op.phase is None:
         b.emit(products)
         return
     barrier = low.in_entry(("buffer", ring), lambda b: b.emit(thread.BufferAddress(ring)).result)
-    with b.when(low.first_thread()):
+    barrier = _own(low, barrier, apart * 8)
+    with b.when(_first_of_group(low) if apart else low.first_thread()):
         b.emit(products)
         b.emit(blackwell.Tcgen05Commit(barrier, ring))
     lane = low.in_entry("lane 0", lambda b: b.compare("eq", b.floormod(low.tid, 32), 0))
@@ -224,6 +258,27 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
         b.emit(hopper.MbarrierArrive(barrier, ring, predicate=lane))
     with b.because(Origin("tensor_memory", "products are complete")):
         b.emit(hopper.MbarrierWait(barrier, ring, low.get(op.phase)))
+
+
+def _own(low: Lowering, first: Value, step: int) -> Value:
+    """The warpgroup's own: as many steps from the first one's as it has before it."""
+    return low.b.add(first, low.b.cast(low.b.mul(_group(low), step), first.dtype)) if step else first
+
+
+def _group(low: Lowering) -> Value:
+    """The number of the warpgroup."""
+    warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
+    number: Value = low.in_entry("warpgroup", lambda b: b.floordiv(warp, 4))
+    return number
+
+
+def _first_of_group(low: Lowering) -> Value:
+    first: Value = low.in_entry("warpgroup's first", lambda b: b.compare("eq", b.floormod(low.tid, WARPGROUP), 0))
+    return first
+
+
+def in_tensor_memory(v: Value) -> bool:
+    return isinstance(v.type, BufferType) and v.type.space == "tmem"
 
 
 def _pipeline(low: Lowering, d: Value) -> Value:
@@ -239,28 +294,14 @@ def _instruction(kind: Kind, op: blackwell.TensorGemm, n: int, a_mn: bool, b_mn:
 def load(low: Lowering, op: blackwell.TensorLoad) -> Value:
     """By each warp its lanes; zeros where nothing has been written."""
     b, d, layout = low.b, low.get(op.d), layout_of(op.result)
-    columns, rows = layout.reg[0].size, layout.reg[1].size if len(layout.reg) > 1 else 1
-    n = op.d.shape[1]
-    warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
-    lanes = b.value(arith.Shl(b.floormod(warp, 4), b.constant(21)))
-    address, slot = b.add(_column(low, d, op.d_slot), lanes), None if op.d_slot is None else low.get(op.d_slot)
-    if low.threads > WARPGROUP:
-        by_rows = op.d.shape[0] // ROWS % (low.threads // WARPGROUP) == 0
-        address = b.add(address, b.mul(b.floordiv(warp, 4), rows * n if by_rows else columns))
-    written, made = low.get(op.written), []
+    address, parts = _share(low, op.d, op.d_slot, layout)
+    slot = None if op.d_slot is None else low.get(op.d_slot)
 
     def registers() -> Value:
-        at, parts = 0, []
-        while at < columns:
-            count = min(128, 1 << (columns - at).bit_length() - 1)
-            parts.append((at, count))
-            at += count
-        for row in range(rows):
-            for at, count in parts:
-                place = (row * n + at,)
-                made.append(b.emit(blackwell.TensorRegisters(address, d, op.d.dtype, count, place, slot=slot)).result)
-        return low.concat(made)
+        loads = (blackwell.TensorRegisters(address, d, op.d.dtype, n, (at,), slot=slot) for at, n in parts)
+        return low.concat([b.emit(each).result for each in loads])
 
+    written = low.get(op.written)
     if getattr(written.op, "value", None) is True:
         return registers()
     branch = control.If(written)
@@ -271,6 +312,31 @@ def load(low: Lowering, op: blackwell.TensorLoad) -> Value:
         b.emit(control.Yield((b.emit(thread.Pick(zero, (0,) * layout.num_regs)).result,)))
     branch.set_results((branch.then.yielded[0].type,))
     return b.emit(branch).result
+
+
+def store(low: Lowering, op: blackwell.TensorStore) -> None:
+    address, parts = _share(low, op.d, None, layout_of(op.value))
+    columns, counts = zip(*parts, strict=True)
+    low.b.emit(blackwell.TensorWrite(address, low.get(op.d), low.get(op.value), columns, counts))
+
+
+def _share(low: Lowering, d: Value, slot: Value | None, layout: Layout) -> tuple[Value, list[tuple[int, int]]]:
+    """The thread's own part of a buffer: an address, and from there each instruction's column, and how many."""
+    b, bits = low.b, d.dtype.bits
+    columns = layout.reg[0].size * bits // WORD_BITS
+    rows = layout.reg[1].size if len(layout.reg) > 1 else 1
+    warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
+    lanes = b.value(arith.Shl(b.floormod(warp, 4), b.constant(21)))
+    address = b.add(_column(low, d, slot), lanes)
+    if low.threads > WARPGROUP:
+        by_rows = d.shape[0] // ROWS % (low.threads // WARPGROUP) == 0
+        address = b.add(address, b.mul(b.floordiv(warp, 4), rows * _stride(d) if by_rows else columns))
+    parts, at = [], 0
+    while at < columns:
+        count = min(MOST_AT_ONCE, 1 << (columns - at).bit_length() - 1)
+        parts.append((at, count))
+        at += count
+    return address, [(row * _stride(d) + at, count) for row in range(rows) for at, count in parts]
 
 
 class _Matrix(_Operand):
@@ -317,4 +383,5 @@ RULES: dict[type[Op], Any] = {
     blackwell.TensorFree: free,
     blackwell.TensorGemm: gemm,
     blackwell.TensorLoad: load,
+    blackwell.TensorStore: store,
 }

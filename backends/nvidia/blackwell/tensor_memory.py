@@ -7,58 +7,33 @@
     store %r, %C[…]                           }
                                               %t = tensor_load %d, %w ; store %t, %C[…] ; tensor_free %m, %d
 
-An accumulator is the values that are handed on from gemm to gemm, around loops and out of them, and begin as zeros. It
-becomes a buffer; each of the values becomes a bool, whether a product has written the buffer yet. That is right because
-each value is handed on once at most, and what reads one gets a tile that is loaded where the value comes about.
+An accumulator is the values that are handed on from gemm to gemm, around loops and out of them. It becomes a buffer;
+each of the values becomes a bool, whether the buffer has been written yet. That is right because each value is handed
+on once at most, and what reads one gets a tile that is loaded (`tensor_load`) where the value comes about; what a loop
+hands on is loaded where a turn first reads it, or adds to it. Anything else that a product adds to, or that goes on as
+an accumulator, is a tile, which is stored first (`tensor_store`): attention's output, once its rows are scaled. A
+factor A that is a tile is stored as well, and read from tensor memory.
 
 A gemm is left to mma.sync, with a note, where its shapes or operands are not for tcgen05 (`products.misfit_of`), where
-its accumulator is anything else (computed on between products, handed on in two ways, under a branch), or where tensor
-memory does not suffice.
+its accumulator goes on in two ways or stands under a branch, or where tensor memory does not suffice. Which columns a
+buffer has is columns.py's.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any
 
 from minitile.analysis.affine import Facts
+from minitile.backends.nvidia.blackwell.accumulators import Accumulator, is_tile, is_zeros
+from minitile.backends.nvidia.blackwell.columns import Layout, place
 from minitile.backends.nvidia.blackwell.products import misfit_of
-from minitile.backends.nvidia.blackwell.shapes import COLUMNS, allocated
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, blackwell, control, roles, tile
 from minitile.ir.origin import Origin, places
 from minitile.ir.rewrite import recast
-from minitile.ir.types import BOOL, I32, BufferType, bool_
-
-ROWS = 128  # of the accumulator of one instruction
-
-
-@dataclass(eq=False)
-class _Accumulator:
-    """Values that are one accumulator, the gemms that add to it, and why it stays in registers, if it does."""
-
-    members: set[Value] = field(default_factory=set)
-    gemms: list[tile.Gemm] = field(default_factory=list)
-    read: set[Value] = field(default_factory=set)
-    reason: str = ""
-    buffer: Value | None = None
-
-    def is_reused(self, gemm: tile.Gemm, around: dict[Op, tuple[control.For, ...]]) -> bool:
-        """Whether a product follows loads of the buffer, in some loop, or one of another kind."""
-        loads = {v.owner for v in self.read if isinstance(v.owner, Op)}
-        kinds = {(g.a.dtype.name, g.b.dtype.name, g.transpose_a, g.transpose_b) for g in self.gemms}
-        return len(kinds) > 1 or any(set(around[op]) & set(around[gemm]) for op in loads)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        rows, columns = self.gemms[0].c.shape
-        return rows, columns
-
-    @property
-    def columns(self) -> int:
-        return self.shape[0] // ROWS * self.shape[1]
+from minitile.ir.types import BOOL, I32, BufferType, DType, bool_
 
 
 def tensor_memory(kernel: Kernel, context: Any) -> None:
@@ -71,17 +46,13 @@ def tensor_memory(kernel: Kernel, context: Any) -> None:
         return
     body = _body(control.find_launch(kernel))
     found = _Search(kernel, context.target).run(body)
-    chosen, used = [], 0
+    layout = place(body, [each for each in found if not each.reason])
     for each in found:
-        if not each.reason and used + each.columns > COLUMNS:
-            each.reason = f"{each.columns} columns of tensor memory are not left"
         if each.reason:
             context.notes += [f"T.gemm{_where(op)} is mma.sync, not tcgen05: {each.reason}" for op in each.gemms]
-            continue
-        used += each.columns
-        chosen.append(each)
+    chosen = [each for each in found if not each.reason]
     if chosen:
-        _Rewrite(chosen).whole(body, allocated(used))
+        _Rewrite(chosen, layout).whole(body)
     if any(type(op) is tile.Gemm for op in body.walk()):  # threads read what TMA overwrites
         for op in body.walk():
             if isinstance(op, roles.ConsumerRelease):
@@ -138,44 +109,26 @@ class _Search:
         self.gemms: list[tuple[tile.Gemm, str]] = []
         self.loops: list[control.For] = []
 
-    def run(self, body: Block) -> list[_Accumulator]:
+    def run(self, body: Block) -> list[Accumulator]:
         self.block(body, "")
-        uses = Counter(v for op in self.kernel.walk() for v in op.operands)
-        found: dict[Value, _Accumulator] = {}
+        found: dict[Value, Accumulator] = {}
         for gemm, reason in self.gemms:
-            each = found.setdefault(self.find(gemm.result), _Accumulator())
+            each = found.setdefault(self.find(gemm.result), Accumulator())
             each.gemms.append(gemm)
             each.reason = each.reason or reason
         for value in list(self.parent):
             if (top := self.find(value)) in found:
                 found[top].members.add(value)
         for each in found.values():
-            each.reason = each.reason or self.shared_value(each, uses)
+            each.reason = each.reason or self.shared_value(each)
+            each.loops = [loop for loop in self.loops if not each.members.isdisjoint(loop.carried)]
         return list(found.values())
 
-    def shared_value(self, each: _Accumulator, uses: Counter[Value]) -> str:
+    def shared_value(self, each: Accumulator) -> str:
         """Why the values do not come one after the other."""
-        for gemm in each.gemms:
-            if gemm.c not in each.members and not _zeros(gemm.c):
-                return "something else is computed on its accumulator"
-        starts = [
-            v for loop in self.loops for v, arg in zip(loop.init, loop.carried, strict=True) if arg in each.members
-        ]
-        if not all(v in each.members or _zeros(v) for v in starts):
-            return "something else is computed on its accumulator"
-        ends = [
-            v
-            for loop in self.loops
-            for v, arg in zip(loop.body.yielded, loop.carried, strict=True)
-            if arg in each.members
-        ]
-        if not all(v in each.members or _zeros(v) for v in ends):
-            return "something else is computed on its accumulator"
         for value in each.members:
             if self.handed[value] > 1:
                 return "its accumulator goes on in two ways"
-            if uses[value] > self.handed[value] and isinstance(value.owner, Block):
-                return "its accumulator is read while the loop goes on"
         return ""
 
     def block(self, block: Block, around: str) -> None:
@@ -212,33 +165,30 @@ class _Search:
                 self.parent[a] = b
 
 
-def _zeros(value: Value) -> bool:
-    return isinstance(value.op, tile.Splat) and constant_of(value.op.value) == 0
-
-
 # The rewriting ------------------------------------------------------------------------------------------------------
 
 
 class _Rewrite:
     """`flags`: the bool that a member has become; `tiles`: the tile that its readers get."""
 
-    def __init__(self, chosen: list[_Accumulator]) -> None:
-        self.chosen = chosen
+    def __init__(self, chosen: list[Accumulator], layout: Layout) -> None:
+        self.chosen, self.layout = chosen, layout
+        self.operands: dict[tile.Gemm, Value] = {}  # where factors that are tiles go
         self.of = {value: each for each in chosen for value in each.members}
-        self.gemms = {gemm: each for each in chosen for gemm in each.gemms}
+        self.gemms: dict[Op, Accumulator] = {gemm: each for each in chosen for gemm in each.gemms}
         self.flags: dict[Value, Value] = {}
         self.tiles: dict[Value, Value] = {}
         self.read: set[Value] = set()
         self.around: dict[Op, tuple[control.For, ...]] = {}
         self.b = Builder(Block())
 
-    def whole(self, body: Block, columns: int) -> None:
+    def whole(self, body: Block) -> None:
         uses = Counter(v for op in body.walk() for v in op.operands)
         for op in body.walk():
             if isinstance(op, control.For):
                 uses.subtract(v for v, arg in zip(op.init, op.carried, strict=True) if arg in self.of)
                 uses.subtract(v for v, arg in zip(op.body.yielded, op.carried, strict=True) if arg in self.of)
-            elif op in self.gemms:
+            elif isinstance(op, tile.Gemm) and op in self.gemms:
                 uses[op.c] -= 1
         self.read = {v for v in self.of if uses[v] > 0}
         for value in self.read:
@@ -246,21 +196,32 @@ class _Rewrite:
         self._place(body, ())
         b, setup = self.b, Block()
         with b.inside(setup), b.because(self.why("tensor memory for accumulators")):
-            memory = b.emit(blackwell.TensorMemory(columns)).result
-            column = 0
+            memory = b.emit(blackwell.TensorMemory(self.layout.columns)).result
+            buffers: dict[object, Value] = {}
             for each in self.chosen:
-                t = BufferType("tmem", each.shape, each.gemms[0].c.dtype)
-                each.buffer = b.emit(blackwell.TensorAlloc(memory, t, column)).result
-                each.buffer.name = each.gemms[0].c.name or "accumulator"
-                column += each.columns
+                name = each.gemms[0].c.name or "accumulator"
+                each.buffer = self.alloc(memory, each, name, each.shape, each.gemms[0].c.dtype, buffers)
+            for gemm in (op for each in self.chosen for op in each.gemms if is_tile(op.a)):
+                shape = gemm.a.shape[0], gemm.a.shape[1]
+                self.operands[gemm] = self.alloc(memory, gemm, gemm.a.name or "a", shape, gemm.a.dtype, buffers)
             phase = b.constant(0)
         self.block(body, phase)
         end = [body.ops.pop()] if body.terminator is not None else []
         last = Block()
         with b.inside(last), b.because(self.why("tensor memory is given back")):
-            buffers = tuple(each.buffer for each in self.chosen if each.buffer is not None)
-            b.emit(blackwell.TensorFree(memory, buffers, columns))
+            b.emit(blackwell.TensorFree(memory, tuple(buffers.values()), self.layout.columns))
         body.ops = [*setup.ops, *body.ops, *last.ops, *end]
+
+    def alloc(
+        self, memory: Value, key: Any, name: str, shape: tuple[int, int], dtype: DType, known: dict[object, Value]
+    ) -> Value:
+        """The buffer of an accumulator or factor, or the one that it shares."""
+        spot = self.layout.spots[key]
+        if spot.number not in known:
+            t = BufferType("tmem", shape, dtype)
+            made = self.b.emit(blackwell.TensorAlloc(memory, t, spot.column, spot.stride)).result
+            made.name, known[spot.number] = name, made
+        return known[spot.number]
 
     def _place(self, block: Block, loops: tuple[control.For, ...]) -> None:
         """The loops around each operation."""
@@ -275,10 +236,15 @@ class _Rewrite:
     def block(self, block: Block, phase: Value) -> Value:
         """Rewrites a block, in which the first product ends a phase of this parity; the parity behind it."""
         ops: list[Op] = []
+        waiting = [arg for arg in block.args if arg in self.read]
         for op in block.ops:
-            if op in self.gemms:
-                made = Block()
-                with self.b.inside(made):
+            for arg in [arg for arg in waiting if not op.terminator and self.touches(op, arg)]:
+                waiting.remove(arg)
+                with self.b.inside(Block()) as made:
+                    self.load(arg, self.flags[arg], op)
+                ops += made.ops
+            if isinstance(op, tile.Gemm) and op in self.gemms:
+                with self.b.inside(Block()) as made:
                     phase = self.gemm(op, phase)
                 ops += made.ops
             elif isinstance(op, control.For) and self.concerns(op):
@@ -300,6 +266,16 @@ class _Rewrite:
         block.ops = ops
         return phase
 
+    def touches(self, op: Op, arg: Value) -> bool:
+        """Whether an operation reads a value that a loop hands on, or changes its buffer."""
+        each = self.of[arg]
+        return any(
+            arg in inner.operands
+            or self.gemms.get(inner) is each
+            or (isinstance(inner, control.For) and any(self.of.get(v) is each for v in inner.carried))
+            for inner in op.walk()
+        )
+
     def concerns(self, op: control.For) -> bool:
         """Whether a loop hands accumulators on, or has products in it."""
         return any(arg in self.of for arg in op.carried) or any(inner in self.gemms for inner in op.body.walk())
@@ -308,9 +284,15 @@ class _Rewrite:
         for inner in op.walk():
             inner.replace_operands(lambda v: self.tiles.get(v, v))
 
-    def flag(self, value: Value) -> Value:
-        """The bool that stands for a value which is handed on."""
-        return self.flags[value] if value in self.of else self.b.constant(False, bool_)
+    def flag(self, value: Value, each: Accumulator) -> Value:
+        """The bool that stands for a value which is handed on. A tile is stored."""
+        if self.of.get(value) is each:
+            return self.flags[value]
+        if is_zeros(value):
+            return self.b.constant(False, bool_)
+        assert each.buffer is not None
+        self.b.emit(blackwell.TensorStore(self.tiles.get(value, value), each.buffer))
+        return self.b.constant(True, bool_)
 
     def written(self, op: control.For, result: Value, first: Value, last: Value) -> Value:
         """The bool behind a loop. Where each turn ends with a product, it is known without the loop."""
@@ -323,12 +305,15 @@ class _Rewrite:
         b, each = self.b, self.gemms[op]
         assert each.buffer is not None
         b.loc = op.loc
-        accumulate = self.flag(op.c)
+        accumulate, a = self.flag(op.c, each), op.a
         if op.scale_d is not None:
             accumulate = b.and_(op.scale_d, accumulate)
+        if op in self.operands:
+            a = self.operands[op]
+            b.emit(blackwell.TensorStore(self.tiles.get(op.a, op.a), a))
         b.emit(
             blackwell.TensorGemm(
-                op.a,
+                a,
                 op.a_indices,
                 op.b,
                 op.b_indices,
@@ -342,7 +327,7 @@ class _Rewrite:
                 transpose_b=op.transpose_b,
                 a_dims=op.a_dims,
                 b_dims=op.b_dims,
-                reused=each.is_reused(op, self.around),
+                reused=each.is_reused(op, self.around) or self.layout.shares(each),
             )
         )
         self.flags[op.result] = b.constant(True, bool_)
@@ -366,7 +351,7 @@ class _Rewrite:
         """Of what a loop carries, members become bools; the parity comes behind."""
         op.init = (
             *(
-                self.flag(v) if arg in self.of else self.tiles.get(v, v)
+                self.flag(v, self.of[arg]) if arg in self.of else self.tiles.get(v, v)
                 for v, arg in zip(op.init, op.carried, strict=True)
             ),
             phase,
@@ -377,7 +362,7 @@ class _Rewrite:
                 self.flags[arg] = arg
                 op.results[n].type = BOOL
                 self.flags[op.results[n]] = op.results[n]
-        members = [arg in self.of for arg in op.carried]
+        members = [self.of.get(arg) for arg in op.carried]
         inner = op.body.add_arg(I32, "phase")
         result = Value(I32, op, len(op.results), "phase")
         op.results = (*op.results, result)
@@ -387,6 +372,7 @@ class _Rewrite:
         made = Block()
         with self.b.inside(made):
             values = [
-                self.flag(v) if member else self.tiles.get(v, v) for v, member in zip(end.values, members, strict=True)
+                self.flag(v, each) if each else self.tiles.get(v, v)
+                for v, each in zip(end.values, members, strict=True)
             ]
         op.body.ops[-1:] = [*made.ops, control.Yield((*values, last))]

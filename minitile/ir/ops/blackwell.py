@@ -21,6 +21,13 @@ from minitile.ir.ops.tile import Dims
 from minitile.ir.relations import Relation
 from minitile.ir.types import I32, BufferType, DType, RegsType, TileType, Type, bool_
 
+OWN_LANES = 0  # of accesses (`whole`): each thread loads what it stores
+
+
+def _proxy(mem: Value) -> str:
+    """By which products read a buffer: tensor memory has fences of its own, not those of proxies."""
+    return "generic" if isinstance(mem.type, BufferType) and mem.type.space == "tmem" else "async"
+
 
 class TensorMemory(Op, name="tensor_memory", stage="tile", orders=True):
     """All tensor memory of the kernel, `columns` of it: allocated here, for all threads. Where its address is left."""
@@ -35,11 +42,15 @@ class TensorMemory(Op, name="tensor_memory", stage="tile", orders=True):
 
 
 class TensorAlloc(Op, name="tensor_alloc"):
-    """A buffer of tensor memory from `column` on."""
+    """A buffer of tensor memory from `column` on, with each block of 128 rows `stride` columns behind the one before;
+    elements of 16 and 8 bits lie two and four in a column. `shared_by`: how many consecutive threads have a part of it
+    for themselves."""
 
     memory: Value = operand()
     type_: BufferType = attr()
     column: int = attr()
+    stride: int = attr()
+    shared_by: int | None = attr(None)
 
     def infer(self) -> tuple[Type, ...]:
         return (self.type_,)
@@ -52,9 +63,11 @@ class TensorAlloc(Op, name="tensor_alloc"):
 
 
 class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
-    """d + a @ b, or where `accumulate` is false a @ b, into d. Operands as of gemm, in shared memory. `phase`: the
+    """d + a @ b, or where `accumulate` is false a @ b, into d. Operands as of gemm, in shared memory, or a in tensor
+    memory. `phase`: the
     parity of the mbarrier's phase that the product ends; it is complete for all threads behind it, then. Without one it
-    is in flight, and complete where a commit behind it arrives. `reused`: d has been loaded from before, maybe."""
+    is in flight, and complete where a commit behind it arrives. `reused`: d has been loaded from before, maybe.
+    `groups`: so many warpgroups multiply their own blocks of rows, and wait for those alone; 1: all do as one."""
 
     a: Value = operand()
     a_indices: tuple[Value, ...] = operands()
@@ -72,6 +85,7 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
     b_dims: Dims = attr((0, 1))
     k: int = attr()
     reused: bool = attr(False)
+    groups: int = attr(1)
 
     def relations(self) -> list[Relation]:
         return []
@@ -82,7 +96,7 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
     def accesses(self) -> tuple[Access, ...]:
         reads = ((self.a, self.a_slot), (self.b, self.b_slot))
         return (
-            *(Access("read", mem, slot, proxy="async", threads="one") for mem, slot in reads),
+            *(Access("read", mem, slot, proxy=_proxy(mem), threads="one") for mem, slot in reads),
             Access("write", self.d, self.d_slot, threads="one"),
         )
 
@@ -97,11 +111,34 @@ class TensorLoad(Op, name="tensor_load", stage="tile", uniform=True):
     def infer(self) -> tuple[Type, ...]:
         return (TileType(self.d.shape, self.d.dtype),)
 
+    def fixed_tiles(self) -> tuple[Value, ...]:
+        return (self.result,)
+
     def relations(self) -> list[Relation]:
         return []
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.d, self.d_slot),)
+
+
+class TensorStore(Op, name="tensor_store", stage="tile", uniform=True):
+    """A tile into a buffer of tensor memory: what products add to, or their a."""
+
+    value: Value = operand()
+    d: Value = operand()
+
+    def verify(self) -> None:
+        same = (self.value.shape, self.value.dtype) == (self.d.shape, self.d.dtype)
+        require(same, f"{self.value.type} does not fill {self.d.type}")
+
+    def fixed_tiles(self) -> tuple[Value, ...]:
+        return (self.value,)
+
+    def relations(self) -> list[Relation]:
+        return []
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("write", self.d),)
 
 
 class TensorFree(Op, name="tensor_free", stage="tile", orders=True):
@@ -168,11 +205,12 @@ class TensorMemoryAddress(Op, name="tensor_memory_address", stage="thread"):
 
 
 class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
-    """By one thread: for each block of rows and step of K  d += a · b, the first step of K only where `accumulate`. In
-    flight until a commit to a barrier of `ring` arrives. a and b are shared-memory descriptors (i64); step k of a block
-    reads a + a_offsets[block * steps + k] and b + b_offsets[k], in units of 16 bytes, and adds to d + block * columns.
-    `reused`: accesses of d by other threads before are in order by a synchronisation. `free`: a pipeline says that d is
-    free."""
+    """By one thread, or one of each warpgroup for itself (`by`: "one", "group"): for each block of rows and step of K
+    d += a · b, the first step of K only where `accumulate`. In flight until a commit to a barrier of `ring` arrives. a
+    and b are shared-memory descriptors (i64); step k of a block reads a + a_offsets[block * steps + k] and
+    b + b_offsets[k], in units of 16 bytes, and adds to d + block * columns. Or a is an address in tensor memory (i32),
+    the offsets columns. `reused`: accesses of d by other threads before are in order by a synchronisation. `free`: a
+    pipeline says that d is free."""
 
     a: Value = operand()
     b: Value = operand()
@@ -190,19 +228,20 @@ class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
     b_offsets: tuple[int, ...] = attr()
     reused: bool = attr(False)
     free: bool = attr(False)
+    a_in_tensor: bool = attr(False)
+    by: str = attr("one")
 
     def accesses(self) -> tuple[Access, ...]:
         slots, ring = self.slots or (None,) * len(self.reads), self.ring
         reads = [
-            Access("read", m, s, proxy="async", pipeline=ring, threads="one")
+            Access("read", m, s, proxy=_proxy(m), pipeline=ring, threads=self.by)
             for m, s in zip(self.reads, slots, strict=True)
         ]
-        return (*reads, Access("write", self.mem, self.slot, pipeline=ring, threads="one", free=self.free))
+        return (*reads, Access("write", self.mem, self.slot, pipeline=ring, threads=self.by, free=self.free))
 
 
 class TensorRegisters(Op, name="tensor_registers", stage="thread"):
-    """Columns of the thread's lane: for each of `columns`, an offset from the address, `count` of them; complete, and
-    in order with what comes behind the next synchronisation."""
+    """Columns of the thread's lane: for each of `columns`, an offset from the address, `count` of them; complete."""
 
     address: Value = operand()
     mem: Value = operand()
@@ -215,7 +254,24 @@ class TensorRegisters(Op, name="tensor_registers", stage="thread"):
         return (RegsType(self.count * len(self.columns), self.dtype),)
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("read", self.mem, self.slot),)
+        return (Access("read", self.mem, self.slot, box=(), whole=OWN_LANES),)
+
+    def reconverges(self) -> bool:
+        return True
+
+
+class TensorWrite(Op, name="tensor_write", stage="thread"):
+    """Registers to the thread's lane: at each of `columns`, offsets from the address, as many words as its `counts`
+    says."""
+
+    address: Value = operand()
+    mem: Value = operand()
+    value: Value = operand()
+    columns: tuple[int, ...] = attr()
+    counts: tuple[int, ...] = attr()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (Access("write", self.mem, box=(), whole=OWN_LANES),)
 
     def reconverges(self) -> bool:
         return True

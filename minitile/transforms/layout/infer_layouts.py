@@ -32,7 +32,7 @@ from minitile.backends.base import Rules
 from minitile.hardware import Target
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, Location
-from minitile.ir.ops import blackwell, control, explicit, roles, tile
+from minitile.ir.ops import control, explicit, roles, tile
 from minitile.ir.relations import Interleaved, Permuted, Quotient, Repeated, Reshaped, Same
 from minitile.ir.rewrite import clone
 from minitile.ir.types import TensorType, TileType
@@ -191,8 +191,7 @@ class _Inference:
                 if value is not None and layout is not None and value not in self.anchored:
                     self.anchors.append((value, layout))
                     self.anchored.add(value)
-        if isinstance(op, blackwell.TensorLoad):
-            self.anchors.append((op.result, self.rules.gemm_plan(op, self.threads_at(op)).c))
+        self.anchors += [(value, self.rules.gemm_plan(op, self.threads_at(op)).c) for value in op.fixed_tiles()]
         if isinstance(op, (tile.Load, tile.Store, tile.AtomicRmw)) and op.subject is not None:
             self.uses.setdefault(op.subject, []).append((self.seen, self.loops, op))
             self.seen += 1
@@ -597,6 +596,9 @@ class _Converter:
         """Operands follow results (and, in memory operations, the subject); a reduction's result follows its operand,
         in whose threads it comes about."""
         need: dict[Value, Layout] = {}
+        for value in op.fixed_tiles():
+            if value in op.operands:
+                need[value] = self.rules.gemm_plan(op, self.inference.threads_at(op)).c
         for relation in op.relations():
             if isinstance(relation, Same):
                 if is_tile(relation.like):

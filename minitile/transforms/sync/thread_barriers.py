@@ -211,8 +211,7 @@ class Walk:
         self.causes: dict[Spot, Cause] = {}
         ops = list(kernel.walk())
         self.places = {op: n for n, op in enumerate(ops)}  # in the text
-        allocs = [op for op in ops if isinstance(op, tile.Alloc)]
-        self.groups = sorted({a.shared_by for a in allocs if a.shared_by is not None})
+        self.groups = sorted({count for op in ops if (count := getattr(op, "shared_by", None)) is not None})
         self.times: dict[Op, int] = {}
         self.first: dict[Value, Affine] = {}
         self.threads = kernel.attrs.get("threads")
@@ -580,7 +579,7 @@ class Walk:
     def together(self, op: Op, state: State, before: set[Spot]) -> None:
         """Threads diverge: everything inside counts as one operation."""
         touches = self.gathered(op, state)
-        self.settle_together(op, [t for t, _ in touches], state, before)
+        self.settle_conflicts(op, [t for t, _ in touches], state, before)
         left = frozenset([t for t, by in touches if not _by_pipeline(by)])
         state.pending |= self.shift(left, op)
         for result in op.results:

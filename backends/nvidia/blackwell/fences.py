@@ -1,0 +1,125 @@
+"""tcgen05's fences and waits for stores, where they are needed: a pass on thread IR behind all that synchronises.
+
+    barrier ; %x = tensor_registers …       →   barrier ; fence after ; %x = tensor_registers …
+    tensor_write … ; barrier                →   tensor_write … ; wait st ; fence before ; barrier
+
+    fence after     in front of an access of tensor memory, where a synchronisation may stand between it and the fence
+                    before, and another access before that
+    fence before    in front of a synchronisation, where loads or stores may stand between it and the fence before
+    wait st         the same for stores, and in front of a load
+
+A synchronisation is one between threads that access tensor memory: a barrier, or an mbarrier at which commits arrive. A
+product is fenced where it is `reused`; otherwise those before it are its thread's own, of the same accumulator, and in
+order. A commit has a fence in itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.ops import blackwell, control, explicit, thread
+from minitile.ir.origin import Origin, places
+
+WARP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What may be so on some path: tensor memory has been accessed; a synchronisation stands behind that, and no fence
+    after it; loads or stores have no fence behind them; stores no wait."""
+
+    accessed: bool = False
+    met: bool = False
+    told: bool = True
+    stored: bool = False
+
+    def join(self, other: _State) -> _State:
+        either = (self.accessed or other.accessed, self.met or other.met)
+        return _State(*either, self.told and other.told, self.stored or other.stored)
+
+
+def tensor_fences(kernel: Kernel, context: Any) -> None:
+    """The pass."""
+    rings = {op.ring for op in kernel.walk() if isinstance(op, blackwell.TensorProducts)}
+    if rings:
+        _Walk(rings).block(kernel.body, _State(), True)
+
+
+class _Walk:
+    def __init__(self, rings: set[Value]) -> None:
+        self.rings = rings
+
+    def block(self, block: Block, state: _State, inserts: bool) -> _State:
+        """The state at a block's end. `inserts`: what is missing."""
+        ops: list[Op] = []
+        for op in block.ops:
+            if isinstance(op, control.Structured):
+                state = self.structured(op, state, inserts)
+                ops.append(op)
+                continue
+            missing, state = self.step(op, state)
+            at = len(ops) - (bool(ops) and isinstance(ops[-1], explicit.WarpBarrier) and self.meets(op))
+            ops[at:at] = missing
+            ops.append(op)
+        if inserts:
+            block.ops = ops
+        return state
+
+    def structured(self, op: control.Structured, state: _State, inserts: bool) -> _State:
+        if not op.repeats:
+            ends = [self.block(region, state, inserts) for region in op.regions]
+            return ends[0].join(ends[1])
+        head, before = state, None
+        while head != before:
+            before, end = head, head
+            for region in op.regions:
+                end = self.block(region, end, False)
+            head = head.join(end)
+        end = head
+        for region in op.regions:
+            end = self.block(region, end, inserts)
+        return head.join(end)
+
+    def meets(self, op: Op) -> bool:
+        """Whether threads that access tensor memory synchronise."""
+        in_warp = isinstance(op, thread.Barrier) and op.threads == WARP
+        if in_warp or isinstance(op, explicit.WarpBarrier | blackwell.Tcgen05Commit):
+            return False
+        return any(sync.kind == "meet" or sync.on in self.rings for sync in op.syncs())
+
+    def step(self, op: Op, state: _State) -> tuple[list[Op], _State]:
+        """What must stand in front of an operation, and the state behind it."""
+        missing: list[Op] = []
+        if isinstance(op, blackwell.Tcgen05Fence):
+            return missing, replace(state, met=False) if op.side == "after" else replace(state, told=True)
+        if self.meets(op):
+            if not state.told:
+                missing = [*_wait(op, state), _fence(op, "before", "accesses before")]
+            by_ring = any(sync.kind == "acquire" for sync in op.syncs())  # behind accesses of another role's
+            return missing, replace(state, met=state.met or state.accessed or by_ring, told=True, stored=False)
+        if not isinstance(op, blackwell.TensorProducts | blackwell.TensorRegisters | blackwell.TensorWrite):
+            return missing, state
+        alone = isinstance(op, blackwell.TensorProducts)
+        if state.met and (not isinstance(op, blackwell.TensorProducts) or op.reused):
+            missing.append(_fence(op, "after", "accesses before"))
+            state = replace(state, met=False)
+        if isinstance(op, blackwell.TensorRegisters):
+            missing += _wait(op, state)
+            state = replace(state, stored=False)
+        stored = state.stored or isinstance(op, blackwell.TensorWrite)
+        return missing, replace(state, accessed=True, told=state.told and alone, stored=stored)
+
+
+def _fence(op: Op, side: str, reason: str) -> Op:
+    return _made(blackwell.Tcgen05Fence(side), op, reason)
+
+
+def _wait(op: Op, state: _State) -> list[Op]:
+    return [_made(blackwell.Tcgen05Wait("st"), op, "stores complete")] if state.stored else []
+
+
+def _made(new: Op, op: Op, reason: str) -> Op:
+    new.loc, new.why = op.loc, Origin("tensor_fences", reason, after=places([op.loc]))
+    return new

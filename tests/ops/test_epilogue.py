@@ -175,6 +175,27 @@ def test_a_function_with_other_parameters_is_an_error_of_the_caller(function, ar
         assert caught.value.loc.file == __file__
 
 
+@pytest.mark.parametrize(
+    ("function", "at", "words"),
+    [
+        (lambda x: T.relu(x), "<lambda>", "there is no T.relu"),
+        (lambda x: None, "test_an_error_shows", "the epilogue gives None"),
+    ],
+)
+def test_an_error_shows_the_users_lines_alone(function, at, words, monkeypatch):
+    a, b = operands(8, 16, 24)
+    with pytest.raises(mt.MinitileError, match=words) as caught:
+        matmul(a, b, epilogue=function)
+    loc = caught.value.loc
+    assert loc is not None
+    assert loc.function.startswith(at)
+    assert (loc.file, loc.caller) == (__file__, None)
+    monkeypatch.setenv("MINITILE_TRACEBACK", "1")
+    with pytest.raises(mt.MinitileError, match=words) as caught:
+        matmul(a, b, epilogue=function)
+    assert "gemm.py" in str(caught.value)
+
+
 def test_equal_numbers_of_other_meaning_are_other_functions():
     """1 and 1.0, 0.0 and -0.0 are equal in Python, also in a tuple."""
     made = [same(lambda x, pair=pair: x / pair[0]) for pair in ((0.0, 1), (-0.0, 1), (0.0, 1.0), (0.0, True))]

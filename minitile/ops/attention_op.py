@@ -43,7 +43,8 @@ def attention(
     """softmax(scale · q · kᵀ) · v for each head: MHA, GQA and MQA. Forward alone: no gradient goes through it.
 
     Queries are the last of the keys: of S queries and N keys, query s has the place s + N - S among the keys; where
-    there are lengths, S and N are those of the sequence. A query that sees no key gets zeros. The sums are in f32, weights are rounded to q's dtype.
+    there are lengths, S and N are those of the sequence. A query that sees no key gets zeros. The sums are in f32,
+    weights are rounded to q's dtype.
 
     Args:
         q: [batch, S, heads, d], bf16 or f16, of torch, CuPy, or NumPy (then the simulator computes). Any strides;

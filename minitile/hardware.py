@@ -18,6 +18,7 @@ NAMED_BARRIERS = 16  # of a block
 BLOCK_REGISTERS = 64 * 1024  # of a multiprocessor, which a block's threads can have together
 THREAD_REGISTERS = 255  # the most that one thread has
 TMA_BOX = 256  # elements of a TMA box in each dimension
+TMA_LINE = 128  # bytes that a box's address in shared memory is a multiple of (PTX ISA 8.3, 5.5.1)
 LOCAL_BYTES = 512 * 1024  # of a thread's own memory
 
 

@@ -11,6 +11,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import wraps
 from itertools import islice
 from pathlib import Path
@@ -192,15 +193,26 @@ def raise_for_caller(error: LaunchError, name: str = "") -> NoReturn:
 
 
 def shorten(error: MinitileError) -> None:
-    """Makes an error ready for its user: it shows their line, and a traceback leaves out our own frames. Its cause, if
-    it has one, is an exception of the user's code. An InternalError keeps everything, being for a report, and so does
-    every error with MINITILE_TRACEBACK=1."""
+    """Makes an error ready for its user: it shows their line, also where a kernel of ours is at fault, and a traceback
+    leaves out our own frames. Its cause, if it has one, is an exception of the user's code. An InternalError keeps
+    everything, being for a report, and so does every error with MINITILE_TRACEBACK=1."""
+    short = not isinstance(error, InternalError) and os.environ.get("MINITILE_TRACEBACK") != "1"
+    if short:
+        error.loc = _of_users(error.loc)
     if error.loc is None:
         error.loc = caller_location()
-    if not isinstance(error, InternalError) and os.environ.get("MINITILE_TRACEBACK") != "1":
+    if short:
         error.__traceback__ = None
         if error.__cause__ is not None:
             error.__cause__.__traceback__ = _without_ours(error.__cause__.__traceback__)
+
+
+def _of_users(loc: Location | None) -> Location | None:
+    """Of a place and its callers those in the user's own source."""
+    if loc is None:
+        return None
+    caller = _of_users(loc.caller)
+    return caller if loc.file.startswith(_OURS) else replace(loc, caller=caller)
 
 
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:

@@ -11,7 +11,7 @@ from minitile.driver.dispatch import for_users, raise_for_caller
 from minitile.ir.types import f32
 from minitile.ops.array_adapters import Frame, reshaped
 from minitile.ops.attention_kernel import LOG2_E, attention_forward
-from minitile.ops.attention_plans import AttentionPlan, choose, packed, side_by_side
+from minitile.ops.attention_plans import MOST_GROWTH, AttentionPlan, choose, packed, side_by_side
 from minitile.ops.memory_bound.arguments import FLOATS, INDICES, Argument, argument, multiprocessors
 from minitile.ops.operands import ALIGNMENT, MOST_KNOWN, Key, facts, planned, refused
 from minitile.runtime.arrays import Place
@@ -42,8 +42,9 @@ def attention(
 ) -> Any:
     """softmax(scale · q · kᵀ) · v for each head: MHA, GQA and MQA. Forward alone: no gradient goes through it.
 
-    Queries are the last of the keys: of S queries and N keys, query s has the place s + N - S among the keys. A query
-    that sees no key gets zeros. The sums are in f32, weights are rounded to q's dtype.
+    Queries are the last of the keys: of S queries and N keys, query s has the place s + N - S among the keys; where
+    there are lengths, S and N are those of the sequence. A query that sees no key gets zeros. The sums are in f32,
+    weights are rounded to q's dtype.
 
     Args:
         q: [batch, S, heads, d], bf16 or f16, of torch, CuPy, or NumPy (then the simulator computes). Any strides;
@@ -132,6 +133,10 @@ def _first_call(
         pack = chosen.packed or packed(group, heads.queries, chosen.block_M)
         if pack < 1 or chosen.block_M % pack:
             raise refused(f"the plan packs {pack} heads in {chosen.block_M} rows", "a divisor of the rows")
+        if chosen.growth > MOST_GROWTH:
+            raise refused(
+                f"the plan's growth is {chosen.growth}", f"at most {MOST_GROWTH}: more than f16 holds follows"
+            )
         blocks = multiprocessors(heads.q) if chosen.persistent else 0
         tiles = -(-heads.queries * pack // chosen.block_M)
         groups = batch * heads.of_k * -(-group // pack)

@@ -11,6 +11,7 @@ from minitile.hardware import Target
 KEPT = 24 << 20  # bytes of keys and values that the caches are to hold for the blocks that run at the same time
 RESERVED = 1024  # bytes of shared memory for barriers and sums
 LEAST_ROWS = 64
+MOST_GROWTH = 15  # weights up to 2 ** 15 are numbers of f16
 SHORT = 1024  # rows
 EVEN = 3.8  # tiles for a block, of the heads that are worked on at a time
 
@@ -19,10 +20,10 @@ EVEN = 3.8  # tiles for a block, of the heads that are worked on at a time
 class AttentionPlan:
     """Tiles of block_M rows by block_N keys, `stages` copies of keys and values at a time; threads: of those that
     compute. packed: so many heads of a group are rows of a tile, a power of two; 0: as many as leave the fewest tiles.
-    held: the queries stay in registers. growth: a row's maximum is replaced once it is exceeded by so many powers of 2;
-    results differ by rounding alone, since no weight is more than 2 ** growth. polynomial: the share of weights
-    that a polynomial computes (T.exp2), where the special function units are the limit. persistent: as many blocks as
-    the GPU has multiprocessors, each for tile after tile."""
+    held: the queries stay in registers. growth: a row's maximum is replaced once it is exceeded by so many powers of 2,
+    15 at most; results differ by rounding alone, since no weight is more than 2 ** growth. polynomial: the share of
+    weights that a polynomial computes (T.exp2), where the special function units are the limit. persistent: as many
+    blocks as the GPU has multiprocessors, each for tile after tile."""
 
     block_M: int
     block_N: int

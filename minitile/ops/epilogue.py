@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from minitile.driver.capture import exact
@@ -139,7 +139,8 @@ _counted: dict[tuple[int, int], Callable[..., Any]] = {}  # those that take as m
 
 
 def same(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The first function that was the same: a lambda in a loop is a new object each time, and one kernel."""
+    """One function for all that are the same: a lambda in a loop is a new object each time, and one kernel. It has
+    variables of its own, since those that a function captures may get other values."""
     if not isinstance(function, FunctionType):
         return function
     code: CodeType = function.__code__
@@ -148,8 +149,19 @@ def same(function: Callable[..., Any]) -> Callable[..., Any]:
         defaults, named = function.__defaults__ or (), function.__kwdefaults__ or {}
         given = exact((*cells, *defaults, *named.values()))
         key = code, code.co_filename, id(function.__globals__), given, tuple(named)
-        if len(_known) >= MOST_FUNCTIONS and key not in _known:
+        if (known := _known.get(key)) is not None:
+            return known
+        if len(_known) >= MOST_FUNCTIONS:
             _known.clear()
-        return _known.setdefault(key, function)
+        return _known.setdefault(key, _with_cells(function, cells))
     except (TypeError, ValueError):  # what is captured has no hash, or no value yet
         return function
+
+
+def _with_cells(function: FunctionType, values: tuple[Any, ...]) -> FunctionType:
+    """The function with these values in place of what it captures."""
+    closure = tuple(map(CellType, values))
+    made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, closure)
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__module__, made.__qualname__ = function.__module__, function.__qualname__
+    return made

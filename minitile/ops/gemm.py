@@ -67,7 +67,9 @@ def finished(x, m, n, epilogue, tensors):
     if epilogue is None:
         return x
     found = [at(tensor, extra, m, n) for tensor, extra in zip(tensors, epilogue.extras, strict=True)]
-    return epilogue.function(x, *[found.pop(0) if number is None else number for number in epilogue.numbers])
+    made = epilogue.function(x, *[found.pop(0) if number is None else number for number in epilogue.numbers])
+    T.static_assert(made is not None, "the epilogue gives None, not a number")
+    return made
 
 
 def at(tensor, extra, m, n):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from numbers import Integral, Real
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from minitile.driver.dispatch import caller_location, raise_for_caller
 from minitile.ir.diagnostics import LanguageError, LaunchArgumentError
@@ -74,10 +76,22 @@ def named(argument: str, dtype: Any) -> DType:
 
 
 def planned(plan: Any, kind: type[P]) -> P | None:
-    """The plan of a call, or None where none is given. Raises LaunchArgumentError for a plan of another kind."""
-    if plan is not None and not isinstance(plan, kind):
+    """The plan of a call, or None where none is given. Raises LaunchArgumentError for a plan of another kind, and for
+    counts in it that are none."""
+    if plan is None:
+        return None
+    if not isinstance(plan, kind):
         raise refused(f"plan is {plan!r}", f"pass mt.ops.{kind.__name__}(…), or none")
+    for name, annotation in (_annotations.get(kind) or _annotations.setdefault(kind, get_type_hints(kind))).items():
+        value, extent = getattr(plan, name), name.startswith("block_") or name == "threads"
+        if annotation is int and not (isinstance(value, Integral) and (int(value) > 0 or not extent)):
+            raise refused(f"the plan's {name} is {value!r}", "a whole number" + " greater than 0" * extent)
+        if annotation is float and not (isinstance(value, Real) and 0 <= float(value) < math.inf):
+            raise refused(f"the plan's {name} is {value!r}", "a number from 0 on")
     return plan
+
+
+_annotations: dict[Any, dict[str, Any]] = {}  # of plans
 
 
 def result_dtype(given: ArrayInfo | None, shape: tuple[int, ...], default: str, dtype: Any) -> DType:

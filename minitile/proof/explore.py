@@ -11,7 +11,7 @@ import time
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from math import lcm
+from math import lcm, prod
 from typing import Any, TypeAlias
 
 from minitile.proof.barriers import Lap
@@ -81,6 +81,7 @@ def closed(
     begin = time.thread_time()
     together: set[int] = set()
     moduli: dict[Any, int] = {}
+    doubtful: Fault | None = None
     states = steps = 0
     while True:
         keys = sorted(moduli, key=repr)
@@ -109,19 +110,32 @@ def closed(
                 raise
             together.add(lap.pc)
             continue
-        except Residue as asked:
-            root, modulus = asked.key, asked.modulus
-            if root and root[0] == "quotient":
-                root, modulus = root[1], modulus * moduli[root[1]]
-            if moduli.get(root, 1) % modulus == 0:
+        except Fault as fault:  # where answers were taken for independent that are not, it may be none
+            if fault.hangs_on is None or not _added(moduli, *fault.hangs_on, most=MOST_CASES):
                 raise
-            moduli[root] = lcm(moduli.get(root, 1), modulus)
+            doubtful = fault
+            continue
+        except Refused as why:
+            if not isinstance(why, Residue) or not _added(moduli, why.key, why.modulus):
+                raise doubtful or why from None
             continue
         states = found
         break
     lines = tuple(sorted(program.code[pc].line for pc in together))
     proof = Proof(program.name, states, steps, time.thread_time() - begin, len(cases), lines)
     return proof, Closed(tuple((key, moduli[key]) for key in keys), frozenset(together), tuple(listed))
+
+
+def _added(moduli: dict[Any, int], root: Any, modulus: int, most: int | None = None) -> bool:
+    """Adds a residue to those that make the cases; False: it is there, or there would be more cases than `most`."""
+    if root and root[0] == "quotient":
+        root, modulus = root[1], modulus * moduli[root[1]]
+    new = lcm(moduli.get(root, 1), modulus)
+    cases = prod(n for key, n in {**moduli, root: new}.items() if is_symbol(key))
+    if new == moduli.get(root, 1) or (most is not None and cases > most):
+        return False
+    moduli[root] = new
+    return True
 
 
 class Explorer:
@@ -180,15 +194,15 @@ class Explorer:
                     self.check_end(state)
                     continue
             except Fault as fault:
-                fault.answers = _answers(trail)
+                fault.answers, fault.hangs_on = _answers(trail), self._residue(state)
                 raise
             key = self.normalise(state)
             if key in seen:
                 continue
             seen.add(key)
             listed.append(state.copy())
-            if len(seen) == MANY_STATES:
-                self._ask_residues(state)
+            if len(seen) == MANY_STATES and (found := self._residue(state)):
+                raise Residue(0, "a bound that hangs on a residue", *found)
             if len(seen) > self.most_states:
                 raise Refused(0, f"more than {self.most_states} states")
             question = self.run(state)  # asked again: counters may have been shifted
@@ -198,12 +212,11 @@ class Explorer:
         return listed
 
     @staticmethod
-    def _ask_residues(state: State) -> None:
-        """Bounds that hang on a residue of one symbol may be the same number: asks for the residue."""
-        for _, difference in state.oracle:
-            found = residue_asked(Affine(difference, 0))
-            if found:
-                raise Residue(0, "a bound that hangs on a residue", *found)
+    def _residue(state: State) -> tuple[Hashable, int] | None:
+        """A symbol and a modulus, of which a bound that was asked for hangs on the residue: it may be the same number
+        as another one."""
+        asked = (residue_asked(Affine(difference, 0)) for _, difference in state.oracle)
+        return next(filter(None, asked), None)
 
     def start(self) -> State:
         return State([Warp(n) for n in range(self.program.threads // 32)])

@@ -6,7 +6,7 @@ Only the body of one entry in a flat scope is read. What is not understood is `R
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -40,12 +40,14 @@ class Refused(Exception):
 class Fault(Refused):
     """A rule is broken on a run of abstract steps; the run is real unless a step asks for more than any launch does.
 
-    `answers`: to the questions of the run, in order; `residues`: of the case it is in (explore.Explorer).
+    `answers`: to the questions of the run, in order; `residues`: of the case it is in (explore.Explorer). `hangs_on`: a
+    symbol and a modulus: by its residue answers may depend on each other that were taken for independent.
     """
 
     answers: tuple[bool, ...] = ()
     residues: Mapping[Any, tuple[int, int]] = MappingProxyType({})
     together: frozenset[int] = frozenset()
+    hangs_on: tuple[Hashable, int] | None = None
 
 
 @dataclass(frozen=True)

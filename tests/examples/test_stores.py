@@ -411,6 +411,27 @@ def test_tensors_that_end_before_the_box(shape):
 
 
 @needs_simulator
+@mt.kernel
+def few_bytes(C: T.Tensor((3, 16), T.float32)):
+    """Rows of 64 bytes: another buffer of as many lies in front of the one that TMA reads."""
+    with T.Kernel(1, threads=128):
+        factor = T.alloc_shared((16,), T.float32)
+        row = T.alloc_shared((16,), T.float32)
+        T.fill(factor, 2.0)
+        for k in T.serial(3):
+            for i in T.Parallel(16):
+                row[i] = factor[15 - i] * (i + k)
+            T.copy(row, C[k, 0])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_few_bytes(schedule):
+    result = poisoned((3, 16))
+    kernel = launch(few_bytes, (result,), schedule)
+    assert (result == 2 * (np.arange(16) + np.arange(3)[:, None])).all()
+    assert "cp.async.bulk.tensor" in kernel.asm["ptx"]
+
+
 def test_mutants_around_stores_are_killed():
     arrays, _ = read_back(77)
     found, tried = surviving_mutants(back_and_forth.compile(*arrays, target="sm_90a"), arrays)

@@ -316,6 +316,31 @@ def test_refused(lines, text, refuses, tmp_path):
     refuses(names["kernel"], text)
 
 
+@pytest.mark.parametrize("store", [False, True])
+def test_versions_begin_where_tma_wants(store):
+    """Of two versions of 64 bytes the second one does not."""
+
+    @mt.kernel
+    def ring(A: T.Tensor((4, 16), T.float32)):
+        with T.Kernel(1, threads=128):
+            rows = T.alloc_shared((2, 1, 16), T.float32)
+            landed = T.alloc_barrier(128)
+            for k in range(4):
+                if store:
+                    for i in T.Parallel(16):
+                        rows[k % 2, 0, i] = 1.0
+                    T.tma_copy(rows[k % 2, :, :], A[k, 0])
+                else:
+                    T.tma_copy(A[k, 0], rows[k % 2, :, :], barrier=landed)
+                    T.barrier_arrive(landed)
+                    T.barrier_wait(landed, k % 2)
+                    for i in T.Parallel(16):
+                        A[k, i] = rows[k % 2, 0, i]
+
+    with pytest.raises(mt.MinitileError, match="versions of 64 bytes do not all begin at multiples of 128"):
+        ring.compile(np.zeros((4, 16), np.float32), target="sm_90a")
+
+
 def test_fragments_stay_in_their_role():
     @mt.kernel
     def wandering(A: T.Tensor((64, 64), T.float32), C: T.Tensor((64, 64), T.float32)):

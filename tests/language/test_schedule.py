@@ -116,6 +116,9 @@ def test_versions(num_stages, stage, versions):
         ({"order": [0, 1, 2], "stage": [0, 0, 0], "group": [[0], [1]]}, "order has 3 entries, stage 3, group 2"),
         ({"order": [0, 1], "stage": [0, 0], "group": [[0], [0, 1, 2]]}, "group has the statements [0, 0, 1, 2]"),
         ({"order": [0, 1.5], "stage": [0, 0]}, "an entry of order"),
+        ({"order": [0, 1], "stage": [0, 16]}, "stage 16: stages go from 0 to 15"),
+        ({"order": 3, "stage": [0]}, "order is 3"),
+        ({"order": [0, 1], "stage": [0, 0], "group": [0, 1]}, "an entry of group is 0"),
     ],
 )
 def test_refused(how, text, refuses):

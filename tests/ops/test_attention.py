@@ -347,6 +347,13 @@ WRONG = {
     "out has shape": (operands(), {"out": given(np.zeros((1, 4, 2, 64), bf16))}),
     "out is f16": (operands(), {"out": given(np.zeros((1, 4, 4, 64), f16))}),
     "plan is 8": (operands(), {"plan": 8}),
+    "the plan's growth is 16": (operands(), {"plan": AttentionPlan(64, 64, growth=16)}),
+    "the plan's growth is nan": (operands(), {"plan": AttentionPlan(64, 64, growth=float("nan"))}),
+    "the plan's growth is -1": (operands(), {"plan": AttentionPlan(64, 64, growth=-1.0)}),
+    "the plan's block_M is 64.0": (operands(), {"plan": AttentionPlan(64.0, 64)}),  # type: ignore[arg-type]
+    "the plan's threads is 0": (operands(), {"plan": AttentionPlan(64, 64, threads=0)}),
+    "threads=100: a block has": (operands(), {"plan": AttentionPlan(64, 64, threads=100)}),
+    "bytes of shared memory": (operands(), {"plan": AttentionPlan(64, 512, 4)}),
     "the plan packs 3 heads in 64 rows": (operands(), {"plan": AttentionPlan(64, 64, threads=128, packed=3)}),
 }
 
@@ -356,7 +363,8 @@ def test_wrong_use(message, case):
     arrays, options = case
     with pytest.raises(mt.MinitileError, match=message) as found:
         mt.ops.attention(**arrays, **options)
-    assert "test_attention.py" in str(found.value)
+    assert found.value.loc is not None
+    assert (found.value.loc.file, found.value.loc.caller) == (__file__, None)
 
 
 def test_queries_that_do_not_count_are_not_looked_at(target):

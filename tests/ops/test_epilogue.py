@@ -90,6 +90,30 @@ def test_a_lambda_in_a_loop_is_one_function():
     assert captured[0] is not captured[1]
 
 
+@pytest.mark.parametrize("plan", [SMALL, SMALL._replace(swap=True)], ids=["same_plan", "another_plan"])
+def test_a_variable_of_an_equal_function_may_change(plan):
+    """The first of two equal functions has captured another number when the second one is called."""
+
+    def scaled(number):
+        def times(x):
+            return x * number
+
+        def change(to):
+            nonlocal number
+            number = to
+
+        return times, change
+
+    a, b = operands(20, 24, 40)
+    plain = a.astype(np.float64) @ b.astype(np.float64)
+    first, change = scaled(5.0)
+    assert error(matmul(a, b, dtype="float32", epilogue=first, plan=SMALL), plain * 5) < 1e-6
+    change(7.0)
+    second, _ = scaled(5.0)
+    assert error(matmul(a, b, dtype="float32", epilogue=second, plan=plan), plain * 5) < 1e-6
+    assert error(matmul(a, b, dtype="float32", epilogue=first, plan=plan), plain * 7) < 1e-6
+
+
 def test_rows_with_gaps_are_taken_as_they_lie():
     a, b = operands(20, 24, 40)
     wide = np.random.default_rng(2).standard_normal((20, 50)).astype(np.float32)
@@ -149,6 +173,27 @@ def test_a_function_with_other_parameters_is_an_error_of_the_caller(function, ar
             matmul(a, b, epilogue=function, args=args)
         assert caught.value.loc is not None
         assert caught.value.loc.file == __file__
+
+
+@pytest.mark.parametrize(
+    ("function", "at", "words"),
+    [
+        (lambda x: T.relu(x), "<lambda>", "there is no T.relu"),
+        (lambda x: None, "test_an_error_shows", "the epilogue gives None"),
+    ],
+)
+def test_an_error_shows_the_users_lines_alone(function, at, words, monkeypatch):
+    a, b = operands(8, 16, 24)
+    with pytest.raises(mt.MinitileError, match=words) as caught:
+        matmul(a, b, epilogue=function)
+    loc = caught.value.loc
+    assert loc is not None
+    assert loc.function.startswith(at)
+    assert (loc.file, loc.caller) == (__file__, None)
+    monkeypatch.setenv("MINITILE_TRACEBACK", "1")
+    with pytest.raises(mt.MinitileError, match=words) as caught:
+        matmul(a, b, epilogue=function)
+    assert "gemm.py" in str(caught.value)
 
 
 def test_equal_numbers_of_other_meaning_are_other_functions():

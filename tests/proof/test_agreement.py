@@ -114,6 +114,20 @@ def test_bounds_with_constants(more, why):
     assert is_found(verdict(BOUND.replace("{}", str(more)), most_states=100), why)
 
 
+PAIRS = "shr.s32 %r12, %r9, 1; mul.lo.s32 %r12, %r12, 2; setp.lt.s32 %p3, %r0, 32; @%p3 bra $a;" + (
+    LOOP.replace("%r9", "%r12").format("bar.sync 1, 64;")
+    + "setp.lt.s32 %p4, %r12, %r9; @!%p4 bra.uni $b; {} bra $b;\n$a:"
+    + LOOP.replace("%r6", "%r7").replace("$l", "$k").replace("$e", "$f").format("bar.sync 1, 64;")
+    + "\n$b:"
+)
+
+
+@pytest.mark.parametrize(("rest", "why"), [("bar.sync 1, 64;", ""), ("", "stuck")])
+def test_a_fault_that_hangs_on_a_residue(rest, why):
+    """One warp meets the other in pairs of rounds, and once more where their number is odd."""
+    assert is_found(verdict(PAIRS.replace("{}", rest)), why)
+
+
 CHOOSE = "rem.s32 %r5, %r9, %r8; setp.gt.s32 %p4, %r5, 3; @!%p4 bra.uni $o;"
 CHOOSE += "mov.b32 %r7, 1; bra.uni $p;\n$o: mov.b32 %r7, 2;\n$p:"
 GO = "setp.eq.s32 %p3, %r7, 1; @%p3 bra.uni $s; bar.sync 0;\n$s:"

@@ -18,7 +18,7 @@ from minitile.analysis.strides import why_no_tma
 from minitile.backends.nvidia.hopper.pipelines import WORD, tensor_map
 from minitile.backends.nvidia.hopper.tma_store import bulk_store
 from minitile.backends.nvidia.hopper.wgmma import panels_of
-from minitile.hardware import NAMED_BARRIERS, TMA_BOX, WARPGROUP
+from minitile.hardware import NAMED_BARRIERS, TMA_BOX, TMA_LINE, WARPGROUP
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.diagnostics import LanguageError, ResourceError
 from minitile.ir.ops import explicit, hopper, roles, thread, tile
@@ -28,9 +28,6 @@ from minitile.layout.shared import SharedLayout, row_major
 from minitile.lowering.context import Lowering
 from minitile.lowering.memory import coordinate, shared_layout
 from minitile.lowering.runs import copied_run, plans_of_copy
-
-LINE = 128  # alignment of a box in shared memory, in bytes (PTX ISA 8.3, 5.5.1)
-
 
 # Roles -------------------------------------------------------------------------------------------------------------
 
@@ -280,8 +277,10 @@ def _check_region(low: Lowering, op: explicit.BulkLoad, shared: SharedLayout) ->
         raise _refused(op, f"a box has at most {TMA_BOX} columns, and the rows of {op.dst.name!r} have {width}")
     if width * size % 16:
         raise _refused(op, f"rows of {width * size} bytes are not multiples of 16")
-    align, wanted = low.facts.multiple(_offset(low, op, shared)), max(LINE, shared.swizzle.period)
-    if align % wanted or (rows > TMA_BOX and TMA_BOX * panel * size % LINE):
+    if op.dst_slot is not None and shared.stage_bytes % TMA_LINE:
+        raise _refused(op, f"versions of {shared.stage_bytes} bytes do not all begin at multiples of {TMA_LINE}")
+    align, wanted = low.facts.multiple(_offset(low, op, shared)), max(TMA_LINE, shared.swizzle.period)
+    if align % wanted or (rows > TMA_BOX and TMA_BOX * panel * size % TMA_LINE):
         raise _refused(op, f"the region starts at a multiple of {align} bytes, not of {wanted}")
     return rows, width, columns
 

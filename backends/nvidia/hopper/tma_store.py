@@ -38,7 +38,7 @@ from minitile.analysis.strides import why_no_tma
 from minitile.backends.nvidia.hopper.pipelines import tensor_map
 from minitile.backends.nvidia.hopper.wgmma import panels_of, warpgroup
 from minitile.backends.nvidia.staging import alike, as_stored, most_versions, staging
-from minitile.hardware import TMA_BOX, WARPGROUP
+from minitile.hardware import TMA_BOX, TMA_LINE, WARPGROUP
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import LanguageError
@@ -285,6 +285,8 @@ def check_source(buffer: Value, indices: Sequence[Value], dims: tile.Dims, shape
         raise Refused(f"it is not all of {buffer.name}")
     if len(shape) > 2 or shared != swizzled(shape, shared.element_bits, shared.swizzle.width):
         raise Refused(f"{buffer.name} does not lie as TMA's boxes do")
+    if isinstance(buffer.type, BufferType) and buffer.type.versions > 1 and shared.stage_bytes % TMA_LINE:
+        raise Refused(f"versions of {shared.stage_bytes} bytes do not all begin at multiples of {TMA_LINE}")
     columns, _, _ = panels_of(shared)
     check_columns(columns, buffer.dtype.bytes)
     if shape[0] > TMA_BOX:

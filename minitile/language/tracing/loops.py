@@ -258,13 +258,16 @@ def Pipelined(
 
 
 def _schedule(order: Sequence[int], stage: Sequence[int], group: Sequence[Sequence[int]] | None) -> Schedule:
-    places = tuple(constant_int(n, "an entry of order") for n in order)
-    stages = tuple(constant_int(n, "an entry of stage") for n in stage)
+    places = tuple(constant_int(n, "an entry of order") for n in _listed(order, "order"))
+    stages = tuple(constant_int(n, "an entry of stage") for n in _listed(stage, "stage"))
+    group = None if group is None else _listed(group, "group")
     if len(places) != len(stages) or (group is not None and len(group) != len(places)):
         many = "" if group is None else f", group {len(group)}"
         raise current().error(f"order has {len(places)} entries, stage {len(stages)}{many}: they go together")
     for place, behind in zip(places, stages, strict=True):
-        if (place < 0) != (behind < 0) or min(place, behind) < -1 or behind >= MOST_STAGES:
+        if behind >= MOST_STAGES:
+            raise current().error(f"stage {behind}: stages go from 0 to {MOST_STAGES - 1}")
+        if (place < 0) != (behind < 0) or min(place, behind) < -1:
             raise current().error(
                 f"order {place} with stage {behind}: both are -1 for a copy that goes ahead, else neither is negative",
             )
@@ -275,8 +278,17 @@ def _schedule(order: Sequence[int], stage: Sequence[int], group: Sequence[Sequen
         )
     if group is None:
         return Schedule(places, stages)
-    groups = tuple(tuple(constant_int(n, "a statement's number in group") for n in numbers) for numbers in group)
+    entries = [_listed(numbers, "an entry of group") for numbers in group]
+    groups = tuple(tuple(constant_int(n, "a statement's number in group") for n in numbers) for numbers in entries)
     return Schedule(places, stages, groups)
+
+
+def _listed(given: Any, name: str) -> Sequence[Any]:
+    try:
+        return tuple(given)
+    except TypeError:
+        hint = "a list of numbers" if name != "group" else "a list of lists of numbers"
+        raise current().error(f"{name} is {shown(given)}", hint) from None
 
 
 def Persistent(

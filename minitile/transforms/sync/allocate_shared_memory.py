@@ -22,8 +22,8 @@ Buffers of up to OWN bytes have theirs to themselves, as long as there is room: 
 barrier costs that bytes change hands behind.
 
 The largest buffers are placed first, each in the smallest gap that fits among those that live when it does. Offsets are
-multiples of the layout's alignment, 16 bytes without a layout. That all threads are done before bytes change hands is
-the business of `thread_barriers`, which sees the offsets.
+multiples of the layout's alignment, 16 bytes without a layout, and of what TMA wants for what it copies, however small.
+That all threads are done before bytes change hands is the business of `thread_barriers`, which sees the offsets.
 
 Sets `offset` and `bytes` (of one version) of each alloc, and kernel.attrs["shared_bytes"]. A buffer without accesses
 takes no room. One that is used where its alloc is not known has no bytes to use: that is refused, whatever pass is to
@@ -32,11 +32,13 @@ blame.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from minitile.analysis.divergence import divergent_values
+from minitile.hardware import TMA_LINE
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import InternalError, ResourceError
 from minitile.ir.ops import control, roles, tile
@@ -91,6 +93,7 @@ class Life:
     sent: bool = False
     given_up: bool = False
     own: bool = False
+    boxed: bool = False
     around: set[control.Structured] = field(default_factory=set)
 
     @property
@@ -99,7 +102,8 @@ class Life:
 
     @property
     def alignment(self) -> int:
-        return self.alloc.layout.alignment if self.alloc.layout is not None else 16
+        own = self.alloc.layout.alignment if self.alloc.layout is not None else 16
+        return math.lcm(own, TMA_LINE) if self.boxed else own
 
     def cover(self, first: int, last: int) -> None:
         self.first = first if self.last < 0 else min(self.first, first)
@@ -199,6 +203,7 @@ class Walk:
                         self.throughout.append(access.mem)
                     life.sides.update(self.sides)
                     life.around.update(self.around)
+                    life.boxed |= access.proxy == "async"
                     if access.pipeline is not None:
                         life.sent = True
                     else:

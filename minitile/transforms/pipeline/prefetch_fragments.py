@@ -29,7 +29,7 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, thread, tile
 from minitile.ir.rewrite import rewrite_loops
 from minitile.transforms.manager import PassContext
-from minitile.transforms.schedule.expand_next import READS, NextExpansion, Turn, schedule_of_turn
+from minitile.transforms.schedule.expand_next import READS, NextExpansion, Turn, is_free, schedule_of_turn
 from minitile.transforms.schedule.verify import ScheduleError
 
 
@@ -62,8 +62,8 @@ def _turn(loop: control.For) -> Turn | None:
             head.insert(0, op)
             wanted.update(op.operands)
     early = [op for op in head if op in waits or isinstance(op, READS)]
-    if len(early) == len(waits):
-        return None
+    if len(early) == len(waits) or not all(op in early or is_free(op) for op in head):
+        return None  # nothing to read, or what is waited for is under way since this iteration alone
     line: list[tuple[Op, int]] = []
     for op in ops:
         line += [(each, -1) for each in head] if op is products[-1] else []

@@ -120,6 +120,7 @@ class Op:
     calls: ClassVar[bool] = False  # a function, on some target
     elementwise: ClassVar[bool] = False
     orders: ClassVar[bool] = False
+    shared_by: int | None = None  # of an allocation: how many consecutive threads have a part of their own each
     stored: ClassVar[str] = ""  # the operand whose registers it writes to memory, if it does
     operand_fields: ClassVar[tuple[tuple[str, str], ...]] = ()  # (name, mark)
     plain_operands: ClassVar[tuple[str, ...] | None] = None  # the names when all are plain single ones: the fast way

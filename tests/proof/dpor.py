@@ -5,7 +5,7 @@ parity, waits go by the parity, and schedules that differ in the order of events
 (Flanagan and Godefroid, POPL 2005, with sleep sets). In each schedule races are found by what processes know.
 
 A process is a set of lanes of a warp that take part in the same synchronisation, or the completion of a bulk copy. What
-happens before is kept as sets of bits, twice: `known`, accesses and fences that are ordered before a process's next step
+happens before is kept as sets of bits, twice: `known`, accesses and fences that are ordered before its next step
 (memory); and `past`, the scheduled events that lead to it (for the reduction).
 """
 

@@ -1,1 +1,1 @@
-"""GEMMs whose blocks share K: a cluster that adds up at once (split-K), or all blocks, in equal shares of all steps (stream-K)."""
+"""GEMMs whose blocks share K: of a cluster, which adds up at once (split-K), or of the grid in equal shares (stream-K)."""

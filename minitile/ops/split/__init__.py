@@ -1,1 +1,1 @@
-"""GEMMs whose blocks share K: of a cluster, which adds up at once (split-K), or of the grid in equal shares (stream-K)."""
+"""GEMMs whose blocks share K: those of a cluster, added up at once (split-K), or all, in equal shares (stream-K)."""

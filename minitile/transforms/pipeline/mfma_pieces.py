@@ -21,7 +21,7 @@ from minitile.ir.ops import cdna, control, thread, tile
 from minitile.ir.origin import LANDED, Origin, places
 from minitile.ir.rewrite import remake
 from minitile.ir.types import TOKEN
-from minitile.transforms.pipeline.mfma_loop import Access, Loop, Refusal, Register, elements_of, only
+from minitile.transforms.pipeline.mfma_loop import Access, Loop, Refusal, Register, only
 from minitile.transforms.schedule.expand_next import NextExpansion, Turn, schedule_of_turn
 from minitile.transforms.schedule.verify import ScheduleError
 from minitile.transforms.sync.reasons import names
@@ -168,15 +168,12 @@ class Pieces:
 
     def now(self, register: Register) -> Register:
         """Where a register of a fragment is."""
-        value, number = register
-        load = self.loop.loads.get(value)
-        if load is None:
+        access = self.loop.access_of.get(register)
+        if access is None:
             return register
-        each = elements_of(load)
-        access = load, number // each
         if access not in self.reads:
-            self.reads[access] = only(load, access[1], lambda v: v)
-        return self.reads[access].results[0], number % each
+            self.reads[access] = only(*access, lambda v: v)
+        return self.reads[access].results[0], register[1] % self.loop.elements[access[0]]
 
     def gather(self, registers: list[Register]) -> Value:
         """A value of these registers."""

@@ -44,7 +44,8 @@ def flatten_branches(block: Block) -> None:
     ops: list[Op] = []
     renamed: dict[Value, Value] = {}
     for op in block.ops:
-        op.replace_operands(lambda v: renamed.get(v, v))
+        if renamed:
+            op.replace_operands(lambda v: renamed.get(v, v))
         if isinstance(op, control.If) and _is_flat(op):
             ops += _flattened(op, renamed)
         else:

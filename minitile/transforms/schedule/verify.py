@@ -181,7 +181,7 @@ _WORDS = {
 
 def comes_after(body: Body, schedule: Schedule, edge: Edge) -> bool:
     """Whether a schedule keeps an edge."""
-    before, place = (schedule.places[body.unit[op]] for op in (edge.source, edge.target))
+    before, place = schedule.places[body.unit[edge.source]], schedule.places[body.unit[edge.target]]
     mine = place.stage + edge.distance, place.order, body.number[edge.target]
     return (before.stage, before.order, body.number[edge.source]) < mine
 

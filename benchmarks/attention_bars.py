@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -223,25 +223,41 @@ def doubled(X: T.Tensor(("N",), T.float32), Y: T.Tensor(("N",), T.float32)):
             Y[block * 128 + i] = X[block * 128 + i] * 2
 
 
+def compiled(case: Case, plan: Any, passes: Mapping[str, bool] | None = None, multiprocessors: int = 132) -> Any:
+    """The kernel of a case by a plan, for sm_90a: as the public call compiles it for tensors of a GPU, whatever b."""
+    import minitile as mt
+    from minitile.ops.attention_op import kernel_of
+    from minitile.ops.attention_plans import packed
+
+    of_k, e = case.of_k or case.h, case.e or case.d
+    group = case.h // of_k
+    pack = plan.packed or packed(group, case.s, plan.block_M)
+
+    def queries(d: int) -> Any:
+        strides = (case.h * case.s * d, group * case.s * d, d, case.s * d, 1) if group > 1 else None
+        return mt.spec(("B", of_k, case.s, group, d), "bfloat16", strides)
+
+    k, v = (mt.spec(("B", of_k, case.s, d), "bfloat16") for d in (case.d, e))
+    return kernel_of(plan).compile(
+        queries(case.d), k, v, queries(e), *[None] * 4, 1.0, 1.0, 0, 0, 1, target="sm_90a", passes=passes,
+        D=case.d, E=e, bounds=(False, case.causal), packed=pack, whole=group <= pack,
+        **plan.parameters(multiprocessors),
+    )  # fmt: skip
+
+
 def cold(causal: bool) -> float:
     """Seconds that compiling the chosen plan for heads of 128 takes in this process."""
     import minitile as mt
-    from minitile.ops.attention_kernel import attention_forward
+    import minitile.ops.attention_op
     from minitile.ops.attention_plans import candidates
     from minitile.target import TARGETS
 
     x = mt.spec((256,), "float32")
     assert doubled.compile(x, x, target="sm_90a").binary
-    plan = candidates(128, 128, 4096, TARGETS["sm_90a"], causal=causal)[0]
-    q, o = (mt.spec((2, 16, 4096, 1, 128), "bfloat16") for _ in range(2))
-    k, v = (mt.spec((2, 16, 4096, 128), "bfloat16") for _ in range(2))
+    case = Case(2, 16, 4096, 128, causal)
+    plan = candidates(128, 128, case.s, TARGETS["sm_90a"], causal=causal)[0]
     start = time.perf_counter()
-    made = attention_forward.compile(
-        q, k, v, o, *[None] * 4, 1.0, 1.0, 0, 0, 1, target="sm_90a", bounds=(False, causal), whole=True,
-        block_M=plan.block_M, block_N=plan.block_N, num_stages=plan.stages, threads=plan.threads, held=plan.held,
-        growth=plan.growth, persistent=132 if plan.persistent else 0,
-    )  # fmt: skip
-    assert made.binary
+    assert compiled(case, plan).binary
     return time.perf_counter() - start
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from minitile.hardware import Target
 
@@ -23,7 +24,9 @@ class AttentionPlan:
     held: the queries stay in registers. growth: a row's maximum is replaced once it is exceeded by so many powers of 2,
     15 at most; results differ by rounding alone, since no weight is more than 2 ** growth. polynomial: the share of
     weights that a polynomial computes (T.exp2), where the special function units are the limit. persistent: as many
-    blocks as the GPU has multiprocessors, each for tile after tile."""
+    blocks as the GPU has room for, each for tile after tile. together: so many blocks of a multiprocessor at a time,
+    none of which has warps that copy alone: one's softmax runs beside another's products, and where a tile begins and
+    ends the others go on; 1: one block, with warps that copy."""
 
     block_M: int
     block_N: int
@@ -34,15 +37,26 @@ class AttentionPlan:
     growth: float = 0.0
     polynomial: float = 0.0
     persistent: bool = False
+    together: int = 1
 
     def shared(self, d: int, e: int) -> int:
         """Bytes of shared memory for heads of `d` elements in q and k, `e` in v, of 2 bytes each; without barriers."""
         return 2 * (self.block_M * d + self.stages * self.block_N * (d + e))
 
+    def parameters(self, multiprocessors: int) -> dict[str, Any]:
+        """The kernel's, on a GPU with so many."""
+        blocks = self.together * multiprocessors if self.persistent else 0
+        return {
+            "block_M": self.block_M, "block_N": self.block_N, "num_stages": self.stages, "threads": self.threads,
+            "held": self.held, "growth": self.growth, "polynomial": self.polynomial, "persistent": blocks,
+            "together": self.together if self.together > 1 else 0,
+        }  # fmt: skip
+
     def __str__(self) -> str:
         more = f", {self.packed} heads packed" * (self.packed > 1) + ", held" * self.held
         more += f", growth {self.growth:g}" * (self.growth > 0)
         more += f", {self.polynomial:g} by polynomial" * (self.polynomial > 0) + ", persistent" * self.persistent
+        more += f", {self.together} blocks together" * (self.together > 1)
         return f"{self.block_M}x{self.block_N}, {self.stages} stages, {self.threads} threads{more}"
 
 

@@ -1,10 +1,17 @@
-"""benchmarks/attention_bars.py: which cells there are; benchmarks/attention_plans.py: which variants."""
+"""benchmarks/attention_bars.py: which cells there are; attention_plans.py: which variants, compiled ahead, and what it
+keeps; attention_check.py: which forms."""
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from minitile.ops.attention_plans import AttentionPlan
+from tests.ops.attention_cases import reference
+from tests.ops.memory_bound.frames import bf16, exact, random
 
 
 def test_the_suite_has_the_bars_of_attention():
@@ -28,26 +35,128 @@ def test_work_of_a_case():
     assert case.flops == 4 * 16 * 4096 * 4096 * (192 + 128)
 
 
-@pytest.mark.parametrize("kinds", [[], ["held", "growth"], ["persistent", "unpinned"]])
-def test_variants(kinds, monkeypatch):
+def test_variants_of_a_plan():
+    """The table's choice first, then each tile with each combination of what is asked for."""
     import attention_plans
 
-    from minitile import target
+    case = attention_plans.parse_case("1x1x4096x128")
+    for kinds in [], ["held", "growth"], ["persistent", "unpinned"]:
+        first, *found = attention_plans.variants(case, kinds, ["128x112"])
+        assert first == (attention_plans.chosen(case), True)
+        assert len(found) == len(set(found)) == 2 ** len(kinds)
+        assert found[0] == (AttentionPlan(128, 112, packed=1), True)
 
-    monkeypatch.setattr(target, "parse_target", lambda name: target.TARGETS["sm_90a"])
-    found = [*attention_plans.variants(attention_plans.parse_case("1x1x4096x128"), kinds, ["128x128"])]
-    assert len(found) == len(set(found)) == 2 ** len(kinds)
-    assert found[0] == (AttentionPlan(128, 128), True)
 
-
-def test_shares_of_weights_by_polynomial(monkeypatch):
+def test_shares_of_weights_by_polynomial():
     import attention_plans
 
-    from minitile import target
+    found = attention_plans.variants(attention_plans.parse_case("1x1x4096x64"), ["polynomial"], ["192x112"])
+    assert [variant.plan.polynomial for variant in found[1:]] == [0, 1 / 8, 1 / 4]
 
-    monkeypatch.setattr(target, "parse_target", lambda name: target.TARGETS["sm_90a"])
-    found = attention_plans.variants(attention_plans.parse_case("1x1x4096x64"), ["polynomial"], ["192x128"])
-    assert [plan.polynomial for plan, _ in found] == [0, 1 / 8, 1 / 4]
+
+def test_blocks_together_have_the_shared_memory():
+    import attention_plans
+
+    case = attention_plans.parse_case("1x1x4096x64")
+    for variant in attention_plans.variants(case, None, []):
+        assert variant.plan.shared(64, 64) * variant.plan.together <= attention_plans.TARGET.max_shared
+
+
+def test_the_sweep_has_every_case_of_the_bars_once():
+    import attention_bars
+    import attention_plans
+
+    cases = [replace(case, maxima="") for case in attention_plans.parse([]).cases]
+    assert {*cases} == {replace(case, maxima="") for case in attention_bars.CASES.values()}
+    assert str(cases[0]) == "16x16x1024x64 causal"
+
+
+CALLS = ("2x4x1024x64", True), ("1x4x2048x64", False), ("1x16/2x1024x128", True), ("1x4x1024x192/128", False)
+
+
+@pytest.mark.parametrize(("shape", "causal"), CALLS)
+def test_what_is_compiled_ahead_is_what_a_call_runs(shape, causal, monkeypatch):
+    """The same text as for arrays of the case; also where the sweep has compiled it for another batch and length."""
+    import attention_bars
+    import attention_plans
+
+    from minitile.ops import attention, attention_op
+
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    case = replace(attention_plans.parse_case(shape), causal=causal)
+    plan = AttentionPlan(64, 32, threads=128, packed=1, persistent=True)
+    texts = []
+
+    def forward(*args, **constants):
+        texts.append(attention_op.attention_forward.executable(*args, **constants).text)
+
+    sizes = (case.h, case.d), (case.of_k or case.h, case.d), (case.of_k or case.h, case.e or case.d)
+    q, k, v = (np.zeros((case.b, h, case.s, d), bf16) for h, d in sizes)
+    monkeypatch.setattr(attention_op, "kernel_of", lambda plan: forward)
+    attention(q, k, v, causal=causal, layout="bhsd", plan=plan)
+    monkeypatch.undo()
+    for other in case, replace(case, b=16, s=4 * case.s):
+        assert attention_bars.compiled(other, plan).text == texts[0]
+
+
+def test_a_compiled_plan_runs_as_the_public_call():
+    import attention_bars
+    import attention_plans
+
+    from minitile.ops import attention
+
+    case, plan = attention_plans.parse_case("1x2x128x64"), AttentionPlan(64, 32, threads=128, packed=1)
+    made = attention_plans.make(case, attention_plans.Variant(plan))
+    assert not made.failure
+    q, k, v = (random(seed, 1, 2, 128, 64, dtype=bf16) for seed in range(3))
+    out = np.full(q.shape, np.nan, bf16)
+    with attention_plans.running(pickle.loads(pickle.dumps(made.kernel))):
+        assert attention(q, k, v, layout="bhsd", plan=plan, out=out) is out
+    wanted, _ = reference(*(x.swapaxes(1, 2) for x in (q, k, v)))
+    assert np.abs(exact(out).swapaxes(1, 2) - wanted).max() < 0.02
+    assert attention_bars.compiled(case, plan).text == made.kernel.text
+
+
+def test_a_spilling_plan_is_left_out(monkeypatch):
+    import attention_bars
+    import attention_plans
+
+    kernel = type("Kernel", (), {"binary": b"x", "spills": 8, "notes": (), "registers": 96})
+    monkeypatch.setattr(attention_bars, "compiled", lambda *rest: kernel)
+    made = attention_plans.make(None, attention_plans.Variant(AttentionPlan(128, 128)))
+    assert made.kernel is None
+    assert made.failure.startswith("8 bytes spilled")
+
+
+def test_what_was_found_is_gone_on_from(tmp_path):
+    """On the same GPU alone."""
+    import attention_plans
+
+    found = {"choice": "a", "best": {"b": [1.2, 600, 168], "a": [1.1, 550, 168]}, "others": {}, "failed": {"c": "no"}}
+    state = attention_plans.State(str(tmp_path / "found.json"))
+    state.begin({"gpu": "H200"})
+    state.add(attention_plans.parse_case("1x1x4096x64"), found)
+    again = attention_plans.State(str(tmp_path / "found.json"))
+    again.begin({"gpu": "H200"})
+    assert again.found == {"1x1x4096x64 full": found}
+    other = attention_plans.State(str(tmp_path / "found.json"))
+    other.begin({"gpu": "H100"})
+    assert other.found == {}
+    assert "1.100  1.200  b (1 failed)" in attention_plans.table(again.found)
+
+
+def test_checked_forms_have_every_head_dim_of_the_bars():
+    import attention_bars
+    import attention_check
+
+    forms = list(attention_check.forms())
+    dims = {(case.d, case.e or case.d) for case in attention_bars.CASES.values()}
+    for causal in False, True:
+        assert dims <= {(form.d, form.e) for form in forms if form.causal == causal}
+    assert {1, 17, 1000, 4097} <= {form.s for form in forms}
+    assert any(form.n == 0 for form in forms)
+    assert any(form.causal and form.n < form.s for form in forms)
+    assert any(form.of_k < form.h for form in forms)
 
 
 def test_cases_are_written_as_in_the_bars():

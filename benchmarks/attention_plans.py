@@ -49,7 +49,9 @@ TARGET = TARGETS["sm_90a"]
 FEW_ROUNDS, ROUNDS = 4, 12
 FEW_MS, BATCH_MS = 0.6, 3.0  # of a batch of launches
 FINALISTS = 5
+KEPT = 24  # plans, for lengths between two that were measured
 SLOWEST = 60.0  # seconds: a compilation that takes longer is left out
+HANGS = 10.0  # seconds, of a first launch with its check
 
 P = AttentionPlan
 MORE: dict[tuple[int, int], tuple[AttentionPlan, ...]] = {  # tiles beside the table's, by the dims of keys and values
@@ -95,7 +97,8 @@ def main() -> None:
             if time.monotonic() > options.end:
                 print(f"{case}: no time left", flush=True)
             elif str(case) not in state.found:
-                state.add(case, measure(case, compiler))
+                state.add(case, measure(case, compiler, state))
+    state.attempt("")
     print(table(state.found))
 
 
@@ -114,8 +117,15 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     options.end = time.monotonic() + 60 * options.minutes
     given = [replace(case, causal=mask == "causal") for case in options.cases for mask in options.masks]
     rows = {row.name: row for row in attention_bars.ROWS}
-    options.cases = given or [attention_bars.CASES[name] for row in FIRST for name, _ in rows[row].cells]
+    options.cases = given or [attention_bars.CASES[name] for row in FIRST for name in ends_first(rows[row].cells)]
     return options
+
+
+def ends_first(cells: Sequence[tuple[str, str]]) -> list[str]:
+    """The cases of a row, the shortest and the longest one of a mask in front of those between."""
+    names = [name for name, _ in cells]
+    ends = [name for name in names if names.index(name) in (0, len(names) - 1)]
+    return [*ends, *(name for name in names if name not in ends)]
 
 
 def parse_case(text: str) -> Case:
@@ -161,6 +171,29 @@ def variants(case: Case, kinds: Sequence[str] | None, tiles: Sequence[str]) -> l
     return list(found)
 
 
+def promising(case: Case, all_: Sequence[Variant], found: Mapping[str, Mapping[str, Any]]) -> list[Variant]:
+    """Of a case's variants the choice, and those that were among the first KEPT of another length; all of them where no
+    two others have been measured."""
+    rankings = [
+        [*each["best"], *each["others"]]
+        for name, each in found.items()
+        if kernels_of(parse_name(name)) == kernels_of(case)
+    ]
+    names = {name for ranking in rankings for name in ranking[:KEPT]}
+    return [v for n, v in enumerate(all_) if n == 0 or len(rankings) < 2 or str(v) in names]
+
+
+def parse_name(name: str) -> Case:
+    """A case by what `found` calls it."""
+    shape, mask = name.split()
+    return replace(parse_case(shape), causal=mask == "causal")
+
+
+def kernels_of(case: Case) -> Case:
+    """What cases that have their kernels in common have in common."""
+    return replace(case, b=0, s=0, h=case.h if case.of_k else 0)
+
+
 class Made(NamedTuple):
     """What came of compiling a variant: the kernel, or why there is none."""
 
@@ -197,10 +230,10 @@ class Compiler:
                     self.futures[key] = self.pool.submit(make, case, variant)
 
     def _key(self, case: Case, variant: Variant) -> Any:
-        return replace(case, b=0, s=0, h=case.h if case.of_k else 0), variant
+        return kernels_of(case), variant
 
-    def made(self, case: Case) -> Iterator[tuple[Variant, Made]]:
-        for variant in self.variants[case]:
+    def made(self, case: Case, wanted: Sequence[Variant]) -> Iterator[tuple[Variant, Made]]:
+        for variant in wanted:
             try:
                 yield variant, self.futures[self._key(case, variant)].result(SLOWEST)
             except TimeoutError:
@@ -216,7 +249,7 @@ class Compiler:
 
 
 def print_compiled(case: Case, compiler: Compiler) -> None:
-    for variant, made in compiler.made(case):
+    for variant, made in compiler.made(case, compiler.variants[case]):
         print(f"{case}: {variant}: {made.failure or f'{made.registers} registers'}", flush=True)
 
 
@@ -236,7 +269,7 @@ def running(kernel: Any) -> Iterator[None]:
         attention_op.kernel_of = ours
 
 
-def measure(case: Case, compiler: Compiler) -> dict[str, Any]:
+def measure(case: Case, compiler: Compiler, state: State) -> dict[str, Any]:
     """By variant, best first: [times as fast as the contender, TFLOP/s, registers], or why it has none."""
     import torch
 
@@ -249,7 +282,7 @@ def measure(case: Case, compiler: Compiler) -> dict[str, Any]:
     launches: dict[str, Callable[[], Any]] = {"": theirs}
     registers: dict[str, int] = {}
     failed: dict[str, str] = {}
-    for variant, made in compiler.made(case):
+    for variant, made in compiler.made(case, promising(case, compiler.variants[case], state.found)):
         name = str(variant)
         if made.kernel is None:
             failed[name] = made.failure
@@ -259,9 +292,14 @@ def measure(case: Case, compiler: Compiler) -> dict[str, Any]:
             with running(kernel):
                 return mt.ops.attention(q, k, v, causal=case.causal, layout="bhsd", plan=plan, out=o)
 
+        if f"{case}: {name}" in state.ended:
+            failed[name] = "ended the process"
+            continue
+        state.attempt(f"{case}: {name}")
         try:
-            o.fill_(math.nan)
-            attention_bars.check(case, q, k, v, launch(), reference)
+            with contest.watched(name, HANGS):
+                o.fill_(math.nan)
+                attention_bars.check(case, q, k, v, launch(), reference)
             launches[name], registers[name] = launch, made.registers
         except Exception as error:
             failed[name] = contest.short(error)
@@ -290,28 +328,42 @@ def timed(
 
 
 class State:
-    """What was found, by case, in a file."""
+    """What was found, by case, in a file; and, in one beside it, what is being launched for the first time: what has
+    `ended` a process is not launched again by the next one."""
 
     def __init__(self, path: str) -> None:
         self.path = Path(path) if path else None
+        self.trying = Path(path + ".trying") if path else None
         self.machine: dict[str, str] = {}
         self.found: dict[str, Any] = {}
+        self.ended: list[str] = []
 
     def begin(self, machine: dict[str, str]) -> None:
         """Goes on from what the file has of this GPU."""
         if self.path and self.path.exists():
             known = json.loads(self.path.read_text(encoding="utf-8"))
             if known["machine"]["gpu"] == machine["gpu"]:
-                self.found = known["cases"]
+                self.found, self.ended = known["cases"], known["ended"]
+        if self.trying and self.trying.exists():
+            self.ended += [name for name in [self.trying.read_text(encoding="utf-8")] if name]
         self.machine = machine
+        self.write()
+
+    def attempt(self, name: str) -> None:
+        if self.trying:
+            self.trying.parent.mkdir(parents=True, exist_ok=True)
+            self.trying.write_text(name, encoding="utf-8")
 
     def add(self, case: Case, found: dict[str, Any]) -> None:
         self.found[str(case)] = found
         print("\n".join(lines(str(case), found)), flush=True)
+        self.write()
+
+    def write(self) -> None:
         if self.path:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps({"machine": self.machine, "cases": self.found}, indent=1, ensure_ascii=False)
-            self.path.write_text(text, encoding="utf-8")
+            data = {"machine": self.machine, "ended": self.ended, "cases": self.found}
+            self.path.write_text(json.dumps(data, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
 def lines(case: str, found: Mapping[str, Any]) -> list[str]:

@@ -68,7 +68,9 @@ def test_the_sweep_has_every_case_of_the_bars_once():
 
     cases = [replace(case, maxima="") for case in attention_plans.parse([]).cases]
     assert {*cases} == {replace(case, maxima="") for case in attention_bars.CASES.values()}
-    assert str(cases[0]) == "16x16x1024x64 causal"
+    assert [str(case) for case in cases[:3]] == [
+        "16x16x1024x64 causal", "1x32x16384x64 causal", "8x32x2048x64 causal",
+    ]  # fmt: skip
 
 
 CALLS = ("2x4x1024x64", True), ("1x4x2048x64", False), ("1x16/2x1024x128", True), ("1x4x1024x192/128", False)
@@ -143,6 +145,38 @@ def test_what_was_found_is_gone_on_from(tmp_path):
     other.begin({"gpu": "H100"})
     assert other.found == {}
     assert "1.100  1.200  b (1 failed)" in attention_plans.table(again.found)
+
+
+def test_what_ended_the_process_is_not_launched_again(tmp_path):
+    """It is known from what was being tried, and remembered with what was found."""
+    import attention_plans
+
+    path = str(tmp_path / "found.json")
+    attention_plans.State(path).attempt("1x1x4096x64 full: 128x128")
+    for _ in range(2):
+        state = attention_plans.State(path)
+        state.begin({"gpu": "H200"})
+        assert "1x1x4096x64 full: 128x128" in state.ended
+        state.attempt("")
+
+
+def test_between_two_lengths_only_what_was_good_at_either_is_measured():
+    import attention_plans
+
+    case = attention_plans.parse_case("2x32x8192x64")
+    every = attention_plans.variants(case, None, [])
+    names = [str(variant) for variant in every]
+    cut = attention_plans.KEPT
+
+    def ranked(order):
+        return {"best": dict.fromkeys(order[:5]), "others": dict.fromkeys(order[5:])}
+
+    found = {"16x16x1024x64 full": ranked(names), "4x16x4096x128 full": ranked(names)}
+    assert attention_plans.promising(case, every, found) == every
+    found["1x32x16384x64 full"] = ranked(names[::-1])
+    left = attention_plans.promising(case, every, found)
+    assert {str(variant) for variant in left} == {*names[:cut], *names[-cut:]}
+    assert left[0] == every[0]
 
 
 def test_checked_forms_have_every_head_dim_of_the_bars():

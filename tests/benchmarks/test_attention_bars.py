@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,12 +21,13 @@ def test_the_suite_has_the_bars_of_attention():
     rows = {row.name: row for row in attention_bars.ROWS}
     assert {name: row.bar for name, row in rows.items()} == {
         "d128": 1.08, "d128-causal": 1.20, "d128-stale": 1.14, "d128-stale-causal": 1.28, "d64": 1.08,
-        "d64-causal": 1.08, "d96": 1.15, "d256": 1.06, "d256-causal": 1.12, "latent": 1.10, "groups": 1.15, "cold": 0.5,
+        "d64-causal": 1.08, "d96": 1.15, "d256": 1.06, "d256-causal": 1.12, "latent": 1.10, "groups": 1.15,
+        "tilelang": 1.30, "cold": 0.5,
     }  # fmt: skip
     assert rows["d128-causal"].cells[0][0] == "8x16x2048x128 causal exact"
     assert "16x16x1024x64 full" in dict(rows["d64"].cells)
     cases = {case for row in attention_bars.ROWS for case, _ in row.cells}
-    assert cases == {*attention_bars.CASES, attention_bars.COLD}
+    assert cases == {*attention_bars.CASES, *attention_bars.PEERS, attention_bars.COLD}
 
 
 def test_work_of_a_case():
@@ -123,7 +125,8 @@ def test_a_spilling_plan_is_left_out(monkeypatch):
     import attention_bars
     import attention_plans
 
-    kernel = type("Kernel", (), {"binary": b"x", "spills": 8, "notes": (), "registers": 96})
+    parts = {"binary": b"x", "spills": 8, "executable": SimpleNamespace(remarks=["too few"]), "registers": 96}
+    kernel = SimpleNamespace(**parts)
     monkeypatch.setattr(attention_bars, "compiled", lambda *rest: kernel)
     made = attention_plans.make(None, attention_plans.Variant(AttentionPlan(128, 128)))
     assert made.kernel is None

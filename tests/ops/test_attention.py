@@ -290,9 +290,15 @@ def test_slots_of_queries(d, plan, slots):
     assert len(re.findall(r"mbarrier\.init", text)) == 2 * (2 + 2 + slots)
 
 
-WAYS = ((0, 0, 4096), (1, 0, 4096), (1, 1, 4096), (1, 0, 1024))  # causal; all options; rows
-CHOSEN = [(row.d, row.e, *way) for row in BY_WARPGROUPS for way in WAYS if row.short or way[2] == 4096]
-QUICK = ((128, 128, 1, 1, 4096), (256, 256, 1, 0, 4096))
+WAYS = ((0, 0), (1, 0), (1, 1))  # causal; all options
+ROWS = (1000, 4096, 1 << 14)
+CHOSEN = {  # a case for each plan that is chosen; the one of most rows
+    (row.d, row.e, causal, more, row.ordered(rows, bool(causal), not more)[0]): (row.d, row.e, causal, more, rows)
+    for row in BY_WARPGROUPS
+    for causal, more in WAYS
+    for rows in ROWS
+}.values()
+QUICK = ((128, 128, 1, 1, 1 << 14), (256, 256, 1, 0, 1 << 14))
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ P = AttentionPlan
 MORE: dict[tuple[int, int], tuple[AttentionPlan, ...]] = {  # tiles beside the table's, by the dims of keys and values
     (64, 64): (
         P(128, 160), P(128, 96), P(192, 112, threads=384), P(128, 80, together=2), P(128, 64, together=2),
-        P(64, 128, threads=128, together=3),
+        P(128, 80, 3, together=2), P(128, 64, 3, together=2),
     ),
     (96, 96): (P(192, 96, threads=384), P(192, 64, threads=384), P(128, 112), P(128, 160)),
     (128, 128): (P(128, 112), P(128, 96)),

@@ -17,6 +17,7 @@ from typing import Any
 import contest
 
 GUARD = 8  # rows behind a head's results
+HANGS = 20.0  # seconds of a form
 BOUND = 4e-3  # relative, of the norms: weights and result are rounded to bf16, 2^-9 each at most
 ELEMENT = 2.5 * 2.0**-8  # of an element, beside the greatest one or 1
 DIMS = (64, 64), (96, 96), (128, 128), (192, 128), (256, 256)
@@ -63,10 +64,11 @@ def forms() -> Iterator[Form]:
 
 def failures() -> list[str]:
     """What is wrong, by form."""
-    found = []
+    found: list[str] = []
     for form in forms():
         try:
-            wrong = check(form)
+            with contest.watched(str(form), HANGS):
+                wrong = check(form)
         except Exception as error:
             wrong = contest.short(error)
         if wrong:

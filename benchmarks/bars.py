@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import contest
 import timing
 
 SUITES = {  # the module of each
@@ -61,7 +62,8 @@ class Suite(Protocol):
     ROWS: Sequence[Row]
 
     def measure(self, case: str, against: Sequence[str]) -> Found:
-        """One case against these contenders. Raises what went wrong, TimeoutError where there was no time for it.
+        """One case against these contenders. Raises what went wrong; TimeoutError where there was no time for it and
+        contest.Missing where a contender is not there: then the case stays unmeasured.
 
         A suite that works on several cases at once has `ahead(cases, seconds)` as well, which is called before; one
         that draws its measurements, `draw(known, path)`."""
@@ -188,7 +190,7 @@ def run(suite: Suite, rows: Sequence[Row], state: State, seconds: float, again: 
             known[case].pop("error", None)
             numbers = "  ".join(f"{name} {value[0]:.3f}" for name, value in known[case].items() if name != "note")
             print(f"{case:40} {numbers}  {known[case].get('note', '')}  ({time.monotonic() - began:.1f} s)", flush=True)
-        except TimeoutError as error:
+        except (TimeoutError, contest.Missing) as error:
             print(f"{case:40} {error}", flush=True)
             continue
         except Exception as error:

@@ -79,17 +79,21 @@ def test_a_row_has_its_own_least(bars):
     assert bars.judge(dataclasses.replace(own, cells=(("a", "copy"), ("c", "copy"))), known).word == "FAIL"
 
 
-def test_a_suite_knows_what_comes_and_may_have_no_time(bars, tmp_path):
+def test_a_suite_knows_what_comes_and_may_have_no_time_or_contender(bars, tmp_path):
+    import contest
+
     told = []
 
     def measure(case, against):
         if case == "late":
             raise TimeoutError("no time left")
+        if case == "alone":
+            raise contest.Missing("no contender is installed")
         return {other: [1.0, 0.0] for other in against}
 
     suite = SimpleNamespace(measure=measure, ahead=lambda cases, seconds: told.append((cases, seconds)))
     state = bars.State(str(tmp_path / "bars.json"))
     for _ in range(2):
-        bars.run(suite, [row(bars, "a", "late")], state, 10.0, again=False)
-    assert told == [(["a", "late"], 10.0), (["late"], 10.0)]
-    assert "late" not in state.of("gpu")
+        bars.run(suite, [row(bars, "a", "late", "alone")], state, 10.0, again=False)
+    assert told == [(["a", "late", "alone"], 10.0), (["late", "alone"], 10.0)]
+    assert state.of("gpu").keys() == {"a"}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import minitile as mt
-from minitile.ops.attention_kernel import attention_forward
+from minitile.ops.attention_op import kernel_of
 from minitile.ops.attention_plans import BY_WARPGROUPS, AttentionPlan, candidates, packed, side_by_side
 from minitile.target import TARGETS
 from tests.ops.attention_cases import check
@@ -109,6 +109,8 @@ PLANS = [
     (128, 128, AttentionPlan(128, 128, held=True, growth=8.0, persistent=True)),
     (64, 64, AttentionPlan(192, 96, threads=384, held=True, persistent=True)),
     (64, 64, AttentionPlan(192, 128, threads=384, growth=8.0, polynomial=0.25, persistent=True)),
+    (64, 64, AttentionPlan(128, 80, together=2, persistent=True)),
+    (64, 64, AttentionPlan(64, 128, threads=128, together=3)),
 ]
 
 
@@ -129,6 +131,29 @@ def test_persistent_blocks_take_tile_after_tile(causal, held, monkeypatch):
     monkeypatch.setattr("minitile.ops.attention_op.side_by_side", lambda *numbers: 1)
     plan = AttentionPlan(64, 64, threads=128, packed=1, held=held, persistent=True)
     check(1, 150, 150, 3, 1, 64, causal=causal, plan=plan)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_blocks_together_on_a_multiprocessor(causal, monkeypatch):
+    """Two that take tile after tile, without warps that copy alone."""
+    on(monkeypatch, "sm_90a")
+    monkeypatch.setattr("minitile.ops.attention_op.multiprocessors", lambda x: 1)
+    check(1, 150, 200, 3, 1, 64, causal=causal, plan=AttentionPlan(64, 64, threads=128, together=2, persistent=True))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_blocks_together_have_the_registers_that_they_need(causal):
+    """Their products run beside softmax, in a quarter or a third of the registers that a block could have."""
+    pytest.importorskip("cuda")
+    for plan in AttentionPlan(128, 80, together=2), AttentionPlan(64, 128, threads=128, together=3):
+        made = compiled(64, 64, causal, plan)
+        text = made.asm["ptx"]
+        assert f".minnctapersm {plan.together}" in text
+        assert f".reqntid {plan.threads}" in text
+        assert "setmaxnreg" not in text
+        assert "wgmma.wait_group.sync.aligned 1;" in text
+        assert made.binary
+        assert made.spills in (0, None)
 
 
 @pytest.mark.parametrize("growth", [0.0, 8.0])
@@ -183,11 +208,9 @@ def compiled(d, e, causal=True, plan=None, target="sm_90a", all_options=False, r
     if all_options:
         lengths_ = mt.spec((2,), "int32")
         more = [mt.spec((2, 4, 256, group), "float32"), mt.spec((4, group), "float32"), lengths_, lengths_]
-    return attention_forward.compile(
+    return kernel_of(plan).compile(
         q, k, v, o, *more, 1.0, 1.0, 0, 0, 1, target=target, D=d, E=e, bounds=(all_options, causal),
-        capped=all_options, packed=group, whole=not all_options, block_M=plan.block_M, block_N=plan.block_N,
-        num_stages=plan.stages, threads=plan.threads, held=plan.held, growth=plan.growth,
-        polynomial=plan.polynomial, persistent=132 if plan.persistent else 0,
+        capped=all_options, packed=group, whole=not all_options, **plan.parameters(132),
     )  # fmt: skip
 
 
@@ -267,9 +290,15 @@ def test_slots_of_queries(d, plan, slots):
     assert len(re.findall(r"mbarrier\.init", text)) == 2 * (2 + 2 + slots)
 
 
-WAYS = ((0, 0, 4096), (1, 0, 4096), (1, 1, 4096), (1, 0, 1024))  # causal; all options; rows
-CHOSEN = [(row.d, row.e, *way) for row in BY_WARPGROUPS for way in WAYS if row.short or way[2] == 4096]
-QUICK = ((128, 128, 1, 1, 4096), (256, 256, 1, 0, 4096))
+WAYS = ((0, 0), (1, 0), (1, 1))  # causal; all options
+ROWS = (1000, 4096, 1 << 14)
+CHOSEN = {  # a case for each plan that is chosen; the one of most rows
+    (row.d, row.e, causal, more, row.ordered(rows, bool(causal), not more)[0]): (row.d, row.e, causal, more, rows)
+    for row in BY_WARPGROUPS
+    for causal, more in WAYS
+    for rows in ROWS
+}.values()
+QUICK = ((128, 128, 1, 1, 1 << 14), (256, 256, 1, 0, 1 << 14))
 
 
 @pytest.mark.parametrize(

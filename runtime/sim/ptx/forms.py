@@ -81,6 +81,7 @@ _OUT = r"\.global\.shared::cta(?:\.(?:tile|im2col\w*)(?:::\w+)?)?\.bulk_group(?:
 _REDUCED = r"\.(?:add|min|max|inc|dec|and|or|xor)(?:\.noftz)?"
 _SYNC = r"\.sync\.aligned"
 _GROUP = r"\.cta_group::[12]"
+_SCALED = r"(?:mxf8f6f4|mxf4|mxf4nvf4)\.block_scale(?:\.scale_vec::[124]X|\.block(?:16|32))?"
 _MATRICES = rf"{_SYNC}(?:\.m8n8\.x[124]|\.x[124]\.m8n8)(?:\.trans)?{_SHARED}\.b16"
 _ACCUMULATED = r"(?:\.(?:f16|f32)\.(?:f16|e4m3|e5m2)\.(?:f16|e4m3|e5m2)\.(?:f16|f32)"
 _ACCUMULATED += r"|\.f32\.(?:bf16\.bf16|tf32\.tf32)\.f32|\.f64\.f64\.f64\.f64|\.s32\.[us]8\.[us]8\.s32)"
@@ -245,8 +246,11 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     **dict.fromkeys(("tcgen05.wait::ld", "tcgen05.wait::st"), ((_SYNC, ""),)),
     **dict.fromkeys(("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync"), (("", ""),)),
     "tcgen05.mma": tuple(
-        (rf"{_GROUP}\.kind::(?:f16|tf32|f8f6f4|i8)", operands) for operands in ("a r r r r", "a a r r r")
+        (rf"{_GROUP}\.kind::{kind}", f"a {a} r r {scales}r")
+        for kind, scales in (("(?:f16|tf32|f8f6f4|i8)", ""), (_SCALED, "a a "))
+        for a in "ra"
     ),
+    "tcgen05.cp": ((rf"{_GROUP}\.(?:128x256b|128x128b|64x128b\.warpx2::(?:02_13|01_23)|32x128b\.warpx4)", "a r"),),
     "tcgen05.commit": (
         (rf"{_GROUP}\.mbarrier::arrive::one(?:\.shared::cluster)?(?:\.multicast::cluster)?\.b64", "a r?"),
     ),

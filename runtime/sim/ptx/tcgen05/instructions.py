@@ -14,7 +14,9 @@ from ..program import Linker
 from ..syntax import Address, Instruction, Operand, Register, Sink, Vector
 from ..table import Decoded, Handler, Kind, Outcome, instruction, whole_warp
 from .allocation import Request
-from .products import Operands
+from .copies import copy
+from .descriptors import SCALED, factors_of
+from .products import Form, Operands
 
 
 def _warps(m: Machine, sel: Sel, site: int) -> list[Array]:
@@ -147,18 +149,41 @@ def _after(ins: Instruction, linker: Linker) -> Handler:
 
 @instruction("tcgen05.mma", results=0)
 def _multiply(ins: Instruction, linker: Linker) -> Handler:
-    """tcgen05.mma.cta_group::n.kind::k [d], a-desc or [a], b-desc, idesc, enable-input-d."""
+    """tcgen05.mma.cta_group::n.kind::k [d], a-desc or [a], b-desc, idesc, enable-input-d, with the addresses of scale
+    factors in front of the last of them where the kind has any."""
     kind = next(mod.partition("::")[2] for mod in ins.mods if mod.startswith("kind"))
-    in_tensor, pair = isinstance(ins.operands[1], Address), _is_pair(ins)
+    in_tensor = isinstance(ins.operands[1], Address)
     d = address(ins.operands[0], ins, linker)
     a = address(ins.operands[1], ins, linker) if in_tensor else read(ins.operands[1], "b64", ins, linker)
     b, word = read(ins.operands[2], "b64", ins, linker), read(ins.operands[3], "b32", ins, linker)
-    accumulate, site = read(ins.operands[4], "pred", ins, linker), linker.site(ins)
+    accumulate, site = read(ins.operands[-1], "pred", ins, linker), linker.site(ins)
+    readers, factors = [d, a, b, word, accumulate], 0
+    if kind in SCALED:
+        vector = next((mod for mod in ins.mods if mod.startswith(("scale_vec", "block1", "block3"))), None)
+        found = factors_of(kind, vector)
+        if found is None:
+            raise error(ins, f"kind {kind} has no products with .{vector or 'block_scale'}")
+        factors = found
+        readers += [address(each, ins, linker) for each in ins.operands[4:6]]
+    form = Form(kind, in_tensor, _is_pair(ins), factors)
 
     def run(m: Machine, sel: Sel) -> None:
-        columns = (per_thread(each(m, sel), sel).tolist() for each in (d, a, b, word, accumulate))
+        columns = (per_thread(each(m, sel), sel).tolist() for each in readers)
         for thread, *values in zip(m.thread[sel].tolist(), *columns, strict=True):
-            m.products.issue(thread, Operands(*values), kind, in_tensor, pair, site)
+            m.products.issue(thread, Operands(*values), form, site)
+
+    return run
+
+
+@instruction("tcgen05.cp", results=0)
+def _copy(ins: Instruction, linker: Linker) -> Handler:
+    where, word = address(ins.operands[0], ins, linker), read(ins.operands[1], "b64", ins, linker)
+    shape, pair, site = ".".join(ins.mods[2:]), _is_pair(ins), linker.site(ins)
+
+    def run(m: Machine, sel: Sel) -> None:
+        words = per_thread(word(m, sel), sel).tolist()
+        for thread, at, each in zip(m.thread[sel].tolist(), where(m, sel).tolist(), words, strict=True):
+            copy(m, thread, at, each, shape, pair, site)
 
     return run
 

@@ -146,9 +146,12 @@ class TensorMemory:
 
     # -- findings ---------------------------------------------------------------------------------------------------
 
-    def check_written(self, cta: int, groups: Array, span: slice, site: int, thread: int) -> None:
-        """Some lanes of each of these columns must have been written since the allocation."""
-        lacking = ~self.written[cta, groups, span].any(axis=0)
+    def check_written(
+        self, cta: int, groups: Array, span: slice, site: int, thread: int, everywhere: bool = False
+    ) -> None:
+        """Some lanes, or all groups of lanes, of each of these columns must have been written since the allocation."""
+        written = self.written[cta, groups, span]
+        lacking = ~(written.all(axis=0) if everywhere else written.any(axis=0))
         if lacking.any():
             column = span.start + int(np.flatnonzero(lacking)[0])
             message = f"column {column} of tensor memory is read, and nothing has written these lanes of it"

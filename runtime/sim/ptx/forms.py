@@ -81,6 +81,8 @@ _OUT = r"\.global\.shared::cta(?:\.(?:tile|im2col\w*)(?:::\w+)?)?\.bulk_group(?:
 _REDUCED = r"\.(?:add|min|max|inc|dec|and|or|xor)(?:\.noftz)?"
 _SYNC = r"\.sync\.aligned"
 _GROUP = r"\.cta_group::[12]"
+# Of tcgen05.ld and st, by the operands behind the address
+_TENSOR_SHAPE = {"": r"(?:32x32b|16x64b|16x128b|16x256b)\.x\d{1,3}", " i": r"16x32bx2\.x\d{1,3}"}
 _SCALED = r"(?:mxf8f6f4|mxf4|mxf4nvf4)\.block_scale(?:\.scale_vec::[124]X|\.block(?:16|32))?"
 _MATRICES = rf"{_SYNC}(?:\.m8n8\.x[124]|\.x[124]\.m8n8)(?:\.trans)?{_SHARED}\.b16"
 _ACCUMULATED = r"(?:\.(?:f16|f32)\.(?:f16|e4m3|e5m2)\.(?:f16|e4m3|e5m2)\.(?:f16|f32)"
@@ -241,8 +243,8 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     "tcgen05.alloc": ((rf"{_GROUP}{_SYNC}(?:\.shared::cta)?\.b32", "a r"),),
     "tcgen05.dealloc": ((rf"{_GROUP}{_SYNC}\.b32", "r r"),),
     "tcgen05.relinquish_alloc_permit": ((rf"{_GROUP}{_SYNC}", ""),),
-    "tcgen05.ld": ((rf"{_SYNC}\.32x32b\.x\d{{1,3}}\.b32", "d a"),),
-    "tcgen05.st": ((rf"{_SYNC}\.32x32b\.x\d{{1,3}}\.b32", "a r"),),
+    "tcgen05.ld": tuple((rf"{_SYNC}\.{_TENSOR_SHAPE[x]}(?:\.pack::16b)?\.b32", f"d a{x}") for x in _TENSOR_SHAPE),
+    "tcgen05.st": tuple((rf"{_SYNC}\.{_TENSOR_SHAPE[x]}(?:\.unpack::16b)?\.b32", f"a{x} r") for x in _TENSOR_SHAPE),
     **dict.fromkeys(("tcgen05.wait::ld", "tcgen05.wait::st"), ((_SYNC, ""),)),
     **dict.fromkeys(("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync"), (("", ""),)),
     "tcgen05.mma": tuple(

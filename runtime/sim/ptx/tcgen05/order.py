@@ -164,7 +164,7 @@ class TensorOrder:
         threads: Array,
         cta: int,
         groups: Array,
-        columns: slice,
+        columns: slice | Array,
         site: int,
         writes: bool,
         chain: int = 0,
@@ -198,7 +198,7 @@ class TensorOrder:
         threads: Array,
         cta: int,
         groups: Array,
-        columns: slice,
+        columns: slice | Array,
         site: int,
         writes: bool,
         chain: int = 0,
@@ -222,8 +222,8 @@ class TensorOrder:
                 lacks = self._lacks(engine, threads, self.engines[other], when, chained)
                 if lacks is not None:
                     at = int(np.flatnonzero((who == other) & (steps == when) & (sites == other_site))[0])
-                    width = len(range(*columns.indices(COLUMNS)))
-                    place = int(groups[at // width]), int(np.arange(COLUMNS)[columns][at % width])
+                    named = np.arange(COLUMNS)[columns]
+                    place = int(groups[at // len(named)]), int(named[at % len(named)])
                     self._report(lacks, hazard, engine, int(threads[0]), site, self.engines[other], other_site, place)
                     return
 

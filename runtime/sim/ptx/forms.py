@@ -50,7 +50,7 @@ MAX_PRINTED = 4096  # the width and the precision of a number that vprintf print
 _INT = r"[us](?:16|32|64)"
 _INT4 = r"[us](?:32|64)"
 _ANY = r"(?:[bus](?:16|32|64)|f32|f64|f16|bf16)"
-_MEMORY = r"(?:[bus](?:8|16|32|64)|f32|f64|f16|bf16|f16x2|bf16x2)"
+_MEMORY = r"(?:[bus](?:8|16|32|64)|b128|f32|f64|f16|bf16|f16x2|bf16x2)"
 _ROUND = r"(?:\.(?:rn|rz|rm|rp))?"
 _HALF = r"(?:f16|f16x2|bf16|bf16x2)"
 _FLOAT = rf"{_ROUND}(?:\.ftz)?(?:\.sat)?\.(?:f32|f64|{_HALF})"
@@ -230,6 +230,12 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "fence.mbarrier_init": ((r"\.release\.cluster", ""),),
+    "clusterlaunchcontrol.try_cancel": (
+        (rf"\.async(?:\.shared::cta)?{_COMPLETES}(?:\.multicast::cluster::all)?\.b128", "a a"),
+    ),
+    "clusterlaunchcontrol.query_cancel": (
+        (r"\.is_canceled\.pred\.b128|\.get_first_ctaid(?:\.v4|::[xyz])\.b32\.b128", "d r"),
+    ),
     "griddepcontrol": ((r"\.(?:launch_dependents|wait)", ""),),
     "setmaxnreg": ((rf"\.(?:inc|dec){_SYNC}\.u32", "i"),),
     # Matrices

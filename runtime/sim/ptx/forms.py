@@ -178,7 +178,7 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "cp.async.bulk.prefetch": (
-        (rf"\.tensor{_BOX}\.L2\.global(?:\.tile)?(?:\.L2::cache_hint)?", "m r?"),
+        (rf"\.tensor{_BOX}\.L2\.global(?:\.tile(?:::gather4)?)?(?:\.L2::cache_hint)?", "m r?"),
         (r"\.L2\.global(?:\.L2::cache_hint)?", "a r r?"),
     ),
     "cp.async.bulk.commit_group": (("", ""),),

@@ -59,11 +59,14 @@ VECTORS = (
     (4, 256, 128),
     (4, 512, 256),
     (16, 256, 128),
+    (8, 512, 64),
+    (16, 256, 64),
+    (16, 512, 128),
 )  # rows, columns, threads
 STREAMED = ((128, 128, 6), (128, 192, 5), (128, 256, 4), (256, 128, 4))  # tiles of stream-K as they lie, and stages
 FULL = 7 / 8  # of the rows of such tiles, if so many are rows of A
 LIKELY = 1.4  # times the least estimate: what may still be the fastest
-OF_A_KIND, VECTORS_OF_A_KIND = 2, 3  # plans
+OF_A_KIND, VECTORS_OF_A_KIND = 2, 4  # plans
 ROOM = 16 << 10  # bytes of shared memory beside the stages
 WEAK_PLANS, OTHER_PLANS = 26, 8  # of a cell below what it must reach, and of another one
 RESULT = Path(__file__).parent / "results" / "serving_plans_h200.json.xz"
@@ -197,7 +200,7 @@ def by_threads_plans(problem: Problem) -> list[Plan]:
     """gemv.py's."""
     if by_threads(problem) is None:
         return []
-    counts = {min(problem.m, per) for per in (2, 4, 8)}
+    counts = {min(problem.m, per) for per in ((2, 4) if problem.m <= 4 else (4, 8))}
     return [Plan(per, rows, columns, 1, threads, dots=True) for per in counts for rows, columns, threads in VECTORS]
 
 

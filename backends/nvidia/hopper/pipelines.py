@@ -274,7 +274,9 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
         return
     b = low.b
     share = equal_share(low.threads + op.producer_threads)
-    needed = tile_registers(op.consumer, _registers) + TILE_ROOM + _addresses(op.consumer)
+    needed = tile_registers(op.consumer, _registers) + TILE_ROOM
+    if needed <= share:
+        needed += _addresses(op.consumer)
     whole = op.producer_threads % WARPGROUP == 0  # setmaxnreg is a warpgroup's
     budget = needed > share and whole and not low.kernel.attrs.get("no_set_max_nreg")
     producer_has, consumer_has = MOST.get(op.registers, op.registers) if needed > op.registers[1] else op.registers

@@ -1,1 +1,1 @@
-"""GEMMs whose blocks have parts of K: of a cluster, which adds them up at once; or equal shares of all steps."""
+"""GEMMs by split-K in a cluster, whose blocks add up their sums at once, and by stream-K: equal shares of all steps."""

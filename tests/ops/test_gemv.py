@@ -96,6 +96,21 @@ def test_with_an_epilogue(monkeypatch):
     assert np.abs(c - a.astype(np.float64) @ b.astype(np.float64) - bias[:, None]).max() < 1e-4
 
 
+@pytest.mark.parametrize("k", [4096, 4097])
+def test_registers_do_for_eight_vectors(k):
+    """A sum for each vector and row, not for each element: nothing spills, and two blocks find room."""
+    from minitile.ops.gemv import gemv
+
+    plan, classes = Plan(8, 8, 512, 1, 128, dots=True), classes_of(k)
+    specs = [mt.spec((8, k), "bfloat16"), mt.spec((4096 // classes, classes * k), "bfloat16")]
+    specs.append(mt.spec((8, 4096), "bfloat16"))
+    more = [mt.spec((4096, k), "bfloat16"), mt.spec((8 * k,), "bfloat16")] if classes > 1 else [None, None]
+    kernel = gemv(T.bfloat16, T.bfloat16, False, False).configured(**plan.constants, classes=classes)
+    made = kernel.compile(*specs, *more, target="sm_90a").executable.program.assembled
+    assert made.spill_stores == 0
+    assert made.registers <= 65536 // (2 * plan.threads)
+
+
 def test_what_it_is_not_for():
     with pytest.raises(mt.MinitileError, match="few rows by a matrix that lies along K"):
         matmul(*operands(1, 40, 50, "NN"), plan=PLAN)

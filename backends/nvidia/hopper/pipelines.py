@@ -21,7 +21,7 @@ from minitile.hardware import NAMED_BARRIERS, TMA_BOX, WARPGROUP
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import arith, blackwell, control, explicit, hopper, roles, thread, tile
 from minitile.ir.origin import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET, Origin, places
-from minitile.ir.types import BufferType, u64
+from minitile.ir.types import BufferType, TensorType, u64
 from minitile.layout.shared import row_major
 from minitile.lowering.context import Lowering, layout_of
 from minitile.lowering.memory import coordinate, shared_layout
@@ -30,6 +30,7 @@ WORD = 8  # bytes of an mbarrier
 CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet
 GROUP_ORDER = 10  # the order barrier of the first warpgroup (a named barrier); the others have those behind it
 TEAM_ORDER = 12  # the same of the first team; where there are teams, warpgroups have none
+ROWS_IN_ROOM = 8  # of a stored tile, whose addresses TILE_ROOM has room for
 MOST = {(40, 232): (24, 240)}  # of a thread (producer, consumers), where the consumers take more than is usual
 
 
@@ -274,6 +275,8 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
     b = low.b
     share = equal_share(low.threads + op.producer_threads)
     needed = tile_registers(op.consumer, _registers) + TILE_ROOM
+    if needed <= share:
+        needed += _addresses(op.consumer)
     whole = op.producer_threads % WARPGROUP == 0  # setmaxnreg is a warpgroup's
     budget = needed > share and whole and not low.kernel.attrs.get("no_set_max_nreg")
     producer_has, consumer_has = MOST.get(op.registers, op.registers) if needed > op.registers[1] else op.registers
@@ -306,6 +309,16 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
         with b.because(Origin("lower", "blocks of the cluster still arrive at this one's mbarriers", arrivals)):
             b.emit(hopper.ClusterBarrier())
     low.kernel.attrs.setdefault("min_ctas", 1)  # without it the assembler ignores setmaxnreg (C7508)
+
+
+def _addresses(block: Block) -> int:
+    """32-bit registers for where a thread's rows begin, where a tile of 32-bit elements is stored across its layout:
+    their distance is known at run time alone, and ptxas computes the addresses of all rows, of 64 bits, first."""
+    rows = [0]
+    for op in block.walk():
+        if isinstance(op, tile.Store) and isinstance(op.mem.type, TensorType) and op.value.dtype.bits == 32:
+            rows.append(math.prod(digit.size for digit in layout_of(op.value).reg if digit.dim != op.dims[-1]))
+    return 2 * max(rows) if max(rows) > ROWS_IN_ROOM else 0
 
 
 def _registers(value: Value) -> int:

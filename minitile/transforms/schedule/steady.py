@@ -42,7 +42,8 @@ class _Steady:
 
     def key(self, op: Op) -> Key:
         place = self.schedule.places[self.body.unit[op]]
-        return place.stage, place.order, self.body.number[op]
+        stage = 0 if place.ahead else place.stage  # a copy that is still in the loop, and that nothing reads
+        return stage, place.order, self.body.number[op]
 
     def _attach(self) -> set[Op]:
         body, attached = self.body, set[Op]()

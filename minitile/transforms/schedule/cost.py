@@ -9,7 +9,6 @@ What the threads take to issue all of it, conflicts of banks and latencies that 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from minitile.analysis.variables import is_shared
@@ -17,6 +16,7 @@ from minitile.hardware import Rates
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.types import TensorType, TileType
+from minitile.transforms.schedule.schedule import Line
 
 UNITS = ("tensor", "copy", "shared", "special", "arithmetic")
 _SPECIAL = frozenset({"exp", "exp2", "log", "log2", "sin", "cos", "tanh", "sqrt", "rsqrt", "div", "truediv", "pow"})
@@ -51,10 +51,10 @@ class Turn:
         return max(self.busy().values(), default=0.0)
 
 
-def turn_of(loop: control.For, line: Sequence[tuple[Op, int]], rates: Rates) -> Turn:
+def turn_of(loop: control.For, line: Line, rates: Rates) -> Turn:
     """What a loop's turn of these operations, each with its stage, is expected to cost. Scalars are left out."""
     entries = []
-    for op, stage in line:
+    for op, stage, _ in line:
         unit, cycles = _cost(op, rates)
         if unit or isinstance(op, (tile.Wait, roles.ConsumerWait, roles.Await)):
             named = [v.name for v in (*op.results, *op.operands) if v.name] if unit != "copy" else [_filled(op)]

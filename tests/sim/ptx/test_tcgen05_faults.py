@@ -107,6 +107,10 @@ FAULTS: dict[str, tuple[str, Callable[[], Program]]] = {
         "tensor_memory_alloc",
         lambda: inserted(shared(), "relinquish", shared()["alloc"].splitlines()[-1], before=False),
     ),
+    "allocations that grow": (
+        "tensor_memory_alloc",
+        lambda: inserted(shared(), "alloc", shared(columns=128)["alloc"].splitlines()[-1], before=False),
+    ),
     "more than there is": (
         "deadlock",
         lambda: inserted(shared(columns=512), "alloc", shared()["alloc"].splitlines()[-1], before=False),

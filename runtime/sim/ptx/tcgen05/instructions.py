@@ -205,8 +205,7 @@ def _commit(ins: Instruction, linker: Linker) -> Handler:
     def run(m: Machine, sel: Sel) -> None:
         masks = [None] * count(sel) if mask is None else per_thread(mask(m, sel), sel).tolist()
         for thread, at, named in zip(m.thread[sel].tolist(), where(m, sel).tolist(), masks, strict=True):
-            if pair:
-                m.tensor.allocator.peer(thread, site)
+            m.products.ctas(thread, pair, site)
             ranks = destinations(m, thread, named)
             places = np.array([at if rank is None else in_cta(m, at, rank) for rank in ranks])
             found = m.mbarriers.locate(np.full(len(places), thread), places, site).tolist()

@@ -81,7 +81,8 @@ class Products:
         self.chains: dict[tuple[int, int, str, int, int], int] = {}  # accumulators: CTA, address, kind, M, N
         self.latest: dict[int, tuple[int, int]] = {}  # per thread: its last product's step and instruction
         self.known: dict[int, Array] = {}  # per thread: what it knew to be complete when it issued that
-        self.reached: dict[int, set[int]] = {}  # per thread: the CTAs that its products are of
+        # Per thread: the CTAs that its operations and the arrivals of its commits are in, and the last step that is
+        self.reached: dict[int, dict[int, int]] = {}
 
     def issue(self, thread: int, given: Operands, form: Form, site: int) -> None:
         """One thread issues a product."""
@@ -162,7 +163,7 @@ class Products:
         """A new step of a thread's engine."""
         order = self.machine.tensor.order
         step = order.step(Engine("mma", thread))
-        self.reached.setdefault(thread, set()).update(ctas)
+        self.reached.setdefault(thread, {}).update(dict.fromkeys(ctas, step))
         self.latest[thread] = step, site
         self.known[thread] = order.known(thread)
         return step
@@ -248,6 +249,8 @@ class Products:
         empty = np.zeros(0, np.int64)
         for barrier in barriers:
             m.mbarriers.check_fenced(barrier, thread, site)
+            if step:
+                self.reached[thread][barrier.cta] = step
 
             def arrive(barrier: MBarrier = barrier) -> None:
                 self._arrive(thread, step, known, barrier, site)
@@ -281,12 +284,13 @@ class Products:
     def end(self) -> None:
         """The batch is over: who ends while products are in flight frees memory under them."""
         order = self.machine.tensor.order
-        for thread, (step, site) in self.latest.items() if self.machine.race is not None else ():
-            for cta in sorted(self.reached[thread]):
+        for thread, (_, site) in self.latest.items() if self.machine.race is not None else ():
+            for cta, step in sorted(self.reached[thread].items()):
                 if not order.is_complete(thread, step, cta):
                     message = "the kernel ends, and no thread has waited for this product"
                     if len(self.reached[thread]) > 1:
-                        message = "a CTA of a pair ends, and no thread of it has waited for this product"
+                        message = "a CTA ends, and none of its threads has waited for this product, which is partly its"
+                        message += " own or arrives at an mbarrier of it"
                     cure = "tcgen05.commit behind it, and a wait for the mbarrier's phase"
                     access = self.machine.access("mma", site, thread)
                     self.machine.find(Finding("missing_wait", message, access, space="tensor", cure=cure))

@@ -324,7 +324,7 @@ def slot_told_to_the_neighbour(*, waits: bool) -> str:
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_a_commit_arrives_where_somebody_waits(waits: bool) -> None:
+def test_a_commit_arrives_where_a_thread_waits(waits: bool) -> None:
     text = slot_told_to_the_neighbour(waits=waits)
     assembles(text)
     args = [LEFT_ALONE.image, RIGHT[0].image, np.zeros((128, 16), np.float32)]

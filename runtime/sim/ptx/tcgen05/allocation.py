@@ -204,7 +204,7 @@ class Allocator:
         self.freed[cta, span] = True
 
     def end(self) -> None:
-        """The batch is over: all that was allocated must have been freed, and nobody waits for the other of a pair."""
+        """The batch is over: all allocations have been freed, and no warp waits for the other CTA of a pair."""
         for requests in self.waiting.values():
             for request in requests:
                 message = f"a warp of one CTA of a pair executes tcgen05.{request.what}, none of the other one does"

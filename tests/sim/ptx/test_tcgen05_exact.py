@@ -164,3 +164,59 @@ def test_fields_of_scaled_products(seed: int) -> None:
     assert (shape.scaling.a_byte, shape.scaling.b_byte) == (values["a_byte"], values["b_byte"])
     assert shape.scaling.kind == ("ue4m3", "ue8m0")[values["scale"]]
     assert shape.k == (64 if small else 32)
+
+
+@pytest.mark.parametrize("kind", ["f16", "e4m3"])
+def test_accumulators_of_f16(kind: str) -> None:
+    """Two instructions, each rounded to f16; a column has 16 bits of them."""
+    rng = np.random.default_rng(9)
+    depth = 32 // np.dtype(DTYPES[kind]).itemsize
+    m, n = 128, 32
+    a, b = (rng.standard_normal((rows, 4 * depth)).astype(DTYPES[kind]) for rows in (m, n))
+    left, right = lay_out(a, 128, False), lay_out(b, 128, False)
+    word = product_word(kind, kind, m, n) & ~(3 << 4)
+    program = blackwell.parts(left, right, word, KINDS[kind], n, steps=2)
+    args = blackwell.arguments(left.image, right.image, n)
+    text = blackwell.text_of(program)
+    blackwell.assembles(text)
+    report = blackwell.simulate(text, args)
+    assert not report.findings, str(report.findings[0])
+    product = a[:, :depth].astype(np.float32) @ b[:, :depth].astype(np.float32).T
+    once = product.astype(np.float16)
+    twice = (once.astype(np.float32) + product).astype(np.float16)
+    found = (args[2].view(np.uint32) & 0xFFFF).astype(np.uint16).view(np.float16)
+    np.testing.assert_allclose(found.astype(np.float64), twice.astype(np.float64), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_lanes_that_stay_and_scaled_accumulators(pairs: bool) -> None:
+    """disable-output-lane of the second product, whose accumulator counts an eighth."""
+    rng = np.random.default_rng(10)
+    m, n = (256, 32) if pairs else (128, 32)
+    a, b = (whole(rng, (rows, 64), DTYPES["bf16"]) for rows in (m, n))
+    masks = rng.integers(0, 1 << 32, m // 32, np.uint32)
+    word = product_word("bf16", "bf16", m, n)
+    if pairs:
+        lefts, rights = ([lay_out(half, 128, False) for half in np.split(each, 2)] for each in (a, b))
+        program = blackwell_pair.filled(lefts[0], rights[0], word, "f16", m, n, steps=2)
+        out = blackwell_pair.result(m, n)
+        args = [*(np.concatenate([each.image for each in halves]) for halves in (lefts, rights)), out]
+    else:
+        left, right = lay_out(a, 128, False), lay_out(b, 128, False)
+        program = blackwell.parts(left, right, word, "f16", n, steps=2)
+        args = blackwell.arguments(left.image, right.image, n)
+    module = blackwell_pair if pairs else blackwell
+    names = ", ".join(f"e{i}" for i in range(len(masks)))
+    given = f"    .reg .b32 e<{len(masks)}>;\n" + "\n".join(f"    mov.b32 e{i}, {v};" for i, v in enumerate(masks))
+    second = program["mma 1"].replace("word, q;", f"word, {{{names}}}, q, 3;")
+    assert second != program["mma 1"]
+    program["mma 1"] = f"{given}\n{second}"
+    text = module.text_of(program)
+    blackwell.assembles(text)
+    report = module.simulate(text, args)
+    assert not report.findings, str(report.findings[0])
+    product = a[:, :16].astype(np.float64) @ b[:, :16].astype(np.float64).T
+    stays = np.unpackbits(masks.astype("<u4").view(np.uint8), bitorder="little").astype(bool)
+    expected = np.where(stays[:, None], product, product + product / 8)
+    found = blackwell_pair.rows_of(args[2], m) if pairs else args[2]
+    np.testing.assert_array_equal(found.astype(np.float64), expected)

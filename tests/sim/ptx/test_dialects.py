@@ -255,7 +255,8 @@ multimem.red.release.sys.global.add.u32 [%rd1], %r1;
 wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc {%r1, %r2, %r3, %r4}, %rd1, %rd2, %p1;
 wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, %r1, 0, %p1, 1, 1, 0, 0;
 mma.sp.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r5, %r6, %r1, %r2}, {%f1, %f2, %f3, %f4}, %r1, 0x0;
-clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r1], [%r2];
+tcgen05.shift.cta_group::1.down [%r1];
+tcgen05.cp.cta_group::1.4x256b [%r1], %rd1;
 """  # noqa: E501
 
 

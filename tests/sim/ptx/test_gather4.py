@@ -63,7 +63,7 @@ def simulate(program: Program, tensor: TensorMap, data: Array, **options: Any) -
 
 
 def in_memory(rows: Array, swizzle: int) -> Array:
-    """The bytes of four rows in shared memory: one behind the other, pieces of 16 bytes exchanged by the swizzle."""
+    """The bytes of four rows in shared memory: one after the other, pieces of 16 bytes exchanged by the swizzle."""
     raw = np.ascontiguousarray(rows).view(np.uint8).ravel()
     image = np.zeros_like(raw)
     for at in range(0, len(raw), 16):
@@ -134,7 +134,7 @@ FAULTS: dict[str, tuple[str, Callable[[], Program]]] = {
     "a column at an odd place": ("misaligned", lambda: changed(GATHER, "coordinates", coordinates(7, (3, 17, 2, 0)))),
     "four rows stored without a proxy fence": ("missing_proxy_fence", lambda: without(SCATTER, "proxy fence")),
     "four rows stored without a barrier": ("missing_barrier", lambda: without(SCATTER, "meet")),
-    "a store that nobody waits for": ("missing_wait", lambda: without(SCATTER, "commit", "wait")),
+    "a store without a wait": ("missing_wait", lambda: without(SCATTER, "commit", "wait")),
     "a row in front of the tensor": (
         "out_of_bounds",
         lambda: changed(SCATTER, "coordinates", coordinates(8, (3, -1, 2, 0))),

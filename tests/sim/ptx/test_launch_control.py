@@ -1,4 +1,4 @@
-"""Cluster launch control in the simulator: each cluster's work is done once, whoever does it; programs with a fault."""
+"""Cluster launch control in the simulator: each cluster's work is done once, by any CTA; programs with a fault."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ FAULTS: dict[str, tuple[str, Callable[[], Program]]] = {
         "missing_wait",
         lambda: changed(parts(), "expect", "    @lead mbarrier.arrive.shared::cta.b64 _, [bar];"),
     ),
-    "nobody asks": ("deadlock", without("ask")),
+    "no request at all": ("deadlock", without("ask")),
     "an mbarrier that is not ready for it": ("missing_proxy_fence", without("init fence")),
     "the first CTA of a failed request": (
         "cluster_launch_control",

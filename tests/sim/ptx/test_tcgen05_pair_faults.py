@@ -9,8 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from minitile.runtime.sim import TensorMap
-from tests.sim.ptx.blackwell import assembles, changed, inserted, lay_out, product_word, wait
+from minitile.runtime.sim import TensorMap, run_ptx
+from tests.sim.ptx.blackwell import assembles, changed, inserted, lay_out, parts, product_word, wait
+from tests.sim.ptx.blackwell import text_of as one_cta_text
 from tests.sim.ptx.blackwell_pair import COMMIT, MEET, filled, loaded, result, rows_of, simulate, text_of
 
 Program = dict[str, str]
@@ -21,6 +22,7 @@ _rng = np.random.default_rng(5)
 A = _rng.standard_normal((M, 64)).astype(ml_dtypes.bfloat16)
 B = _rng.standard_normal((N, 64)).astype(ml_dtypes.bfloat16)
 LEFT, RIGHT = ([lay_out(half, 128, False) for half in np.split(each, 2)] for each in (A, B))
+LEFT_ALONE = lay_out(A[:128], 128, False)
 ONCE = A[:, :16].astype(np.float64) @ B[:, :16].astype(np.float64).T
 WHOLE = A.astype(np.float64) @ B.astype(np.float64).T
 
@@ -303,3 +305,29 @@ def test_sound_programs(name: str, schedule: str) -> None:
 def test_the_scope_that_orders_a_pair() -> None:
     kinds, _ = run(in_too_narrow_a_scope(), "lazy")
     assert "missing_barrier" in kinds
+
+
+def slot_told_to_the_neighbour(*, waits: bool) -> str:
+    """CTAs by themselves: each multiplies, and commits to its own mbarrier and to one of the other's, which waits for
+    that or ends."""
+    single = parts(LEFT_ALONE, RIGHT[0], product_word("bf16", "bf16", 128, 16), "f16", 16)
+    commit = (
+        "    tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [bar+8], mask;"
+    )
+    single = inserted(single, "commit", f"    mov.b16 mask, 2;\n    setp.eq.u32 r, rank, 0;\n    @r {commit.strip()}")
+    single["init"] += "\n    @lead mbarrier.init.shared::cta.b64 [bar+8], 1;"
+    single = inserted(single, "start", MEET)
+    if waits:
+        told = wait("told").replace("[bar]", "[bar+8]")
+        single = inserted(single, "last meet", f"    setp.eq.u32 r, rank, 0;\n    @r bra T;\n{told}\nT:")
+    return one_cta_text(single).replace(".reg .b32 tm", ".reg .b16 mask;\n    .reg .b32 tm")
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_commit_arrives_where_a_thread_waits(waits: bool) -> None:
+    text = slot_told_to_the_neighbour(waits=waits)
+    assembles(text)
+    args = [LEFT_ALONE.image, RIGHT[0].image, np.zeros((128, 16), np.float32)]
+    report = run_ptx(text, "k", (2,), (128,), args, cluster=(2, 1, 1), dynamic_shared=98304)
+    kinds = {each.kind for each in report.findings if each.space == "tensor"}
+    assert kinds == (set() if waits else {"missing_wait"})

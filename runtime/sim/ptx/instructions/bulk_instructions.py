@@ -172,7 +172,7 @@ class _Tensor:
         return chosen
 
     def tile(self, m: Machine, tensor: Descriptor, coordinates: list[int], thread: int, site: int) -> Box:
-        """The box at these coordinates, or four rows behind each other (PTX ISA 8.8, 5.5.3.4)."""
+        """The box at these coordinates, or of four rows, one after the other (PTX ISA 8.8, 5.5.3.4)."""
         if not self.rows:
             return _tile(m, tensor, coordinates, thread, site)
         column, *rows = coordinates

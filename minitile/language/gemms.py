@@ -226,6 +226,29 @@ def _as_it_fits(shapes: Sequence[tuple[int, ...]]) -> str:
     return ""
 
 
+def matrices(trace: Trace, what: str, operands: Sequence[Region]) -> list[tuple[int, ...]]:
+    """The shapes of A, B and C. Raises TypeMismatchError where one is no matrix."""
+    shapes = [r.static(f"{what}'s {n}") for r, n in zip(operands, "ABC", strict=True)]
+    for name, shape in zip("ABC", shapes, strict=True):
+        if len(shape) != 2:
+            raise TypeMismatchError(f"{what}'s {name} has {len(shape)} dimensions, not 2", trace.loc)
+    return shapes
+
+
+def fitting(trace: Trace, what: str, shapes: Sequence[tuple[int, ...]], transpose_A: bool, transpose_B: bool) -> int:
+    """K of a product of these shapes. Raises TypeMismatchError where they do not fit."""
+    (m, k), (k2, n) = (s[::-1] if t else s for s, t in zip(shapes, (transpose_A, transpose_B), strict=False))
+    if k != k2 or (m, n) != shapes[2]:
+        raise TypeMismatchError(
+            f"{what}: A is {m}×{k} (M×K), B is {k2}×{n} (K×N), C is {shapes[2][0]}×{shapes[2][1]} (M×N): "
+            + (f"K is {k} and {k2}" if k != k2 else f"A and B make {m}×{n}"),
+            trace.loc,
+            _as_it_fits(shapes)
+            or f"transpose_A={bool(transpose_A)}, transpose_B={bool(transpose_B)} are already applied to these shapes",
+        )
+    return k
+
+
 def _gemm(
     A: Any,
     B: Any,
@@ -254,24 +277,13 @@ def _gemm(
             )
     if c.memory.space != "fragment" or c.shape != c.memory.static_shape:
         raise trace.error(f"{what}'s C is {c.describe()}", "accumulate into a whole fragment")
-    shapes = [r.static(f"{what}'s {n}") for r, n in ((a, "A"), (b, "B"), (c, "C"))]
-    for name, shape in zip("ABC", shapes, strict=True):
-        if len(shape) != 2:
-            raise TypeMismatchError(f"{what}'s {name} has {len(shape)} dimensions, not 2", trace.loc)
+    shapes = matrices(trace, what, (a, b, c))
     if scaled is not None:
         for i, r in enumerate((a, b)):
             shapes[i] = unpacked(trace, shapes[i], r.memory.dtype, scaled.formats[i], k_dims[i], "AB"[i])
-    (m, k), (k2, n) = (s[::-1] if t else s for s, t in zip(shapes, (transpose_A, transpose_B), strict=False))
-    if k != k2 or (m, n) != shapes[2]:
-        raise TypeMismatchError(
-            f"{what}: A is {m}×{k} (M×K), B is {k2}×{n} (K×N), C is {shapes[2][0]}×{shapes[2][1]} (M×N): "
-            + (f"K is {k} and {k2}" if k != k2 else f"A and B make {m}×{n}"),
-            trace.loc,
-            _as_it_fits(shapes)
-            or f"transpose_A={bool(transpose_A)}, transpose_B={bool(transpose_B)} are already applied to these shapes",
-        )
+    (m, n), k = shapes[2], fitting(trace, what, shapes, transpose_A, transpose_B)
     if scaled is None:
-        _check_gemm_dtypes(trace, a.memory.dtype, b.memory.dtype, c.memory.dtype)
+        check_dtypes(trace, a.memory.dtype, b.memory.dtype, c.memory.dtype)
     elif c.memory.dtype is not f32:
         raise TypeMismatchError(f"T.gemm_blockscaled accumulates in float32, not {c.memory.dtype}", trace.loc)
     if not isinstance(policy, GemmWarpPolicy):
@@ -316,7 +328,8 @@ def _as_bytes(region: Region, what: str) -> Region:
     return made.whole()
 
 
-def _check_gemm_dtypes(trace: Trace, a: DType, b: DType, c: DType) -> None:
+def check_dtypes(trace: Trace, a: DType, b: DType, c: DType) -> None:
+    """Raises TypeMismatchError where no product is of these dtypes."""
     mixed = a.bits == b.bits == 8 and a.is_float == b.is_float
     if a is not b and not mixed:
         raise TypeMismatchError(

@@ -309,7 +309,7 @@ def chains(
         ({}, 3, 8, ""),
         ({"rounds": 1}, 1, 8, ""),
         ({"between": True}, 14, 8, ""),
-        ({"branch": True}, 2, 4, "it stands under `if`"),
+        ({"branch": True}, 2, 4, "its accumulator goes into a branch, or out of it"),
     ],
 )
 def test_accumulators(target: str, given: dict[str, Any], times: int, products: int, why: str, schedule: str) -> None:

@@ -41,11 +41,11 @@ def products(w: Emitter, op: blackwell.TensorProducts) -> None:
         adds = given
     else:
         w.emit(f"setp.ne.u32 {adds}, {int(given, 0)}, 0;")
-    steps = len(op.b_offsets)
+    steps = len(op.b_offsets) // len(op.d_offsets)
     for at, offset in enumerate(op.a_offsets):
-        block, k = divmod(at, steps)
-        to = f"[{d}+{block * op.columns}]" if block and op.columns else f"[{d}]"
-        y = _moved(w, op.b, op.b_offsets[k])
+        part, k = divmod(at, steps)
+        to = f"[{d}+{op.d_offsets[part]}]" if op.d_offsets[part] else f"[{d}]"
+        y = _moved(w, op.b, op.b_offsets[at])
         x = _column(w, op.a, offset) if op.a_in_tensor else _moved(w, op.a, offset)
         w.emit(f"{opcode} {to}, {x}, {y}, {word}, {always if k else adds};")
 

@@ -36,8 +36,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitile.analysis.op_places import Places
+from minitile.backends.nvidia.blackwell.layouts import columns_of
 from minitile.backends.nvidia.blackwell.parts import Part
-from minitile.backends.nvidia.blackwell.products import columns_of
 from minitile.backends.nvidia.blackwell.shapes import COLUMNS, allocated
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
@@ -57,13 +57,17 @@ class _Refused(Exception):
 @dataclass(eq=False)
 class _Accumulator:
     """The block whose every turn fills it and loads it; there the operations that hold its products, and its loads; the
-    loops around."""
+    loops and branches around, inner ones first."""
 
     buffer: Value
     block: Block
     products: list[Op]
     loads: list[blackwell.TensorLoad]
-    loops: list[control.For]
+    around: list[control.For | control.If]
+
+    @property
+    def repeats(self) -> bool:
+        return any(op.repeats for op in self.around)
 
     @property
     def columns(self) -> int:
@@ -141,16 +145,15 @@ class _Split:
         first = min(self.places.number[op] for op in loads)
         if self.places.number[products[-1]] > first:
             raise _Refused(f"{name} is loaded between its products")
-        loops = list(self.places.all_around(loads[0]))
-        if not all(isinstance(op, control.For) for op in loops):
-            raise _Refused(f"{name} is loaded under a branch")
+        around = [op for op in self.places.all_around(loads[0]) if isinstance(op, control.For | control.If)]
+        if len(around) < len(list(self.places.all_around(loads[0]))):
+            raise _Refused(f"{name} is loaded in a loop of unknown length")
         if len({(g.a.dtype, g.b.dtype, g.transpose_a, g.transpose_b) for g in gemms}) > 1:
             raise _Refused(f"products of several kinds add to {name}, and are in no order")
         inside = {inner for op in products for inner in op.walk()} | set(block.ops)
         if not all(self.begins(op.accumulate, block, inside) for op in gemms):
             raise _Refused(f"{name} goes on from turn to turn")
-        found = [op for op in loops if isinstance(op, control.For)]
-        return _Accumulator(buffer, block, products, sorted(loads, key=self.places.number.__getitem__), found)
+        return _Accumulator(buffer, block, products, sorted(loads, key=self.places.number.__getitem__), around)
 
     def begins(self, flag: Value, block: Block, inside: set[Op]) -> bool:
         """Whether a bool, that an accumulator has been written, is of this turn of a block."""
@@ -199,7 +202,7 @@ class _Split:
         total = sum(each.columns for each in found)
         slots = []
         for each in found:
-            more = each.columns * (AHEAD - 1) if each.loops else 0
+            more = each.columns * (AHEAD - 1) if each.repeats else 0
             if total + more > COLUMNS:
                 more = 0
             total += more
@@ -223,7 +226,7 @@ class _Split:
         made.why = self.why(each, "mbarrier init")
         index, phase = self.state(each, slots)
         with self.b.inside(Block()) as before, self.b.because(self.why(each, "WAR: accumulator loaded")):
-            if each.loops:
+            if each.repeats:
                 self.b.emit(blackwell.ProductsAcquire(made.result, index, phase))
         with self.b.inside(Block()) as behind, self.b.because(self.why(each, "products of the accumulator")):
             self.b.emit(blackwell.ProductsCommit(made.result, index))
@@ -250,17 +253,20 @@ class _Split:
         return Origin("issue_apart", reason, products, loads)
 
     def state(self, each: _Accumulator, slots: int) -> tuple[Value, Value]:
-        """The slot and the phase at a turn of the accumulator's block, carried through the loops around."""
+        """The slot and the phase at a turn of the accumulator's block, carried through what is around."""
         b, head = self.b, Block()
         with b.inside(head):
             state = b.constant(0), b.constant(0)
         self.body.ops = head.ops + self.body.ops
-        for loop in reversed(each.loops):
-            loop.init = (*loop.init, *state)
-            state = loop.body.add_arg(I32, "slot"), loop.body.add_arg(I32, "phase")
-        if not each.loops:
+        outside: dict[Op, tuple[Value, Value]] = {}
+        for op in reversed(each.around):
+            outside[op] = state
+            if isinstance(op, control.For):
+                op.init = (*op.init, *state)
+                state = op.body.add_arg(I32, "slot"), op.body.add_arg(I32, "phase")
+        if not each.repeats:
             return state
-        last_op = each.block.ops.pop()
+        end = [each.block.ops.pop()] if each.block.terminator is not None else []
         with b.inside(each.block):
             if slots > 1:
                 following = b.add(state[0], 1)
@@ -269,14 +275,14 @@ class _Split:
                 last = b.select(wraps, b.constant(0), following), turn
             else:
                 last = state[0], b.xor(state[1], 1)
-        each.block.ops.append(last_op)
-        for loop in each.loops:
-            end = loop.body.terminator
-            assert isinstance(end, control.Yield)
-            end.values = (*end.values, *last)
-            number = len(loop.results)
-            last = Value(I32, loop, number, "slot"), Value(I32, loop, number + 1, "phase")
-            loop.results = (*loop.results, *last)
+        each.block.ops += end
+        inner = each.block
+        for op in each.around:
+            for region in op.regions:
+                _hand_on(region, last if region is inner else outside[op])
+            number, inner = len(op.results), self.places.block[op]
+            last = Value(I32, op, number, "slot"), Value(I32, op, number + 1, "phase")
+            op.results = (*op.results, *last)
         return state
 
     def committed(self, op: Op) -> Op:
@@ -299,6 +305,15 @@ class _Split:
         self.kernel.attrs["producer_threads"] = threads
         ops[at : at + 1] = [*made, new]
         ops[:0] = memory
+
+
+def _hand_on(region: Block, values: tuple[Value, ...]) -> None:
+    """Of a loop or branch: more values at the region's end."""
+    if region.terminator is None:
+        region.ops.append(control.Yield(()))
+    end = region.terminator
+    assert isinstance(end, control.Yield)
+    end.values = (*end.values, *values)
 
 
 def _replace(block: Block, new: Callable[[Op], Op]) -> None:

@@ -1,11 +1,10 @@
-"""Lowering rules for tensor memory: which gemms fit tcgen05, their descriptors, the accumulator's layout in registers.
+"""Lowering rules for tensor memory: which gemms fit tcgen05, their descriptors, loads and stores.
 
-An accumulator of M × N lies in blocks of 128 rows, N columns each: row i is lane i % 128, block i / 128; so does a
-factor A that is a tile, two or four elements in a column. A product is issued by the block's first thread: for each
-block of rows all steps of K, 32 bytes each, then a commit to the mbarrier, for whose phase all threads wait. The phase
-takes an arrival of each warp as well: else the first thread could go on to the product after the next one while others
-still wait for this, of the same parity. Warp w loads lanes 32 · (w % 4) and on; warpgroups share blocks of rows, or
-columns.
+Where an accumulator lies, and a factor A that is a tile, says layouts.py. A product is issued by the block's first
+thread: for each part of the accumulator all steps of K, 32 bytes each, then a commit to the mbarrier, for whose phase
+all threads wait. The phase takes an arrival of each warp as well: else the first thread could go on to the product
+after the next one while others still wait for this, of the same parity. Warp w loads lanes 32 · (w % 4) and on;
+warpgroups share blocks of rows, or columns.
 
 The kernel's tensor memory is allocated by the first warp, whose address the others read behind a barrier, and given
 back by it at the end.
@@ -13,26 +12,34 @@ back by it at the end.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from minitile.analysis.affine import Affine, Facts
-from minitile.backends.base import GemmPlan
+from minitile.analysis.tf32_rounding import Rounding
 from minitile.backends.nvidia.blackwell.descriptors import SHARED, SWIZZLE, VERSION, instruction, word
-from minitile.backends.nvidia.blackwell.shapes import I8, MOST_COLUMNS, Kind, kind_of, misfit
+from minitile.backends.nvidia.blackwell.layouts import (
+    HALF_ROWS,
+    ROWS,
+    WORD_BITS,
+    accumulator,
+    chains,
+    columns_of,
+    instruction_shape,
+    own_blocks,
+)
+from minitile.backends.nvidia.blackwell.shapes import I8, Kind, kind_of, misfit
 from minitile.backends.nvidia.hopper import pipelines
+from minitile.backends.nvidia.hopper.explicit import barrier_word
 from minitile.backends.nvidia.hopper.wgmma import _Operand, panels_of, readable
 from minitile.hardware import WARPGROUP
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, blackwell, control, hopper, roles, thread, tile
 from minitile.ir.origin import Origin
-from minitile.ir.types import BufferType, TileType, u32, u64
-from minitile.layout import Digit, Layout, boxed
+from minitile.ir.types import BufferType, TileType, f32, u32, u64
+from minitile.layout import Layout, boxed
 from minitile.layout.shared import SharedLayout, row_major
 from minitile.lowering.context import Lowering, layout_of
 
-ROWS = 128  # of the accumulator in one instruction
-WORD_BITS = 32  # of a column
 MOST_AT_ONCE = 128  # columns of one ld or st
 CHUNK = 16  # bytes of a row that TMA, descriptors and the swizzle move as a whole
 
@@ -40,33 +47,41 @@ CHUNK = 16  # bytes of a row that TMA, descriptors and the swizzle move as a who
 # What fits -----------------------------------------------------------------------------------------------------------
 
 
-def misfit_of(op: tile.Gemm, threads: int, target: Any, facts: Facts | None = None) -> str:
+def misfit_of(
+    op: tile.Gemm | blackwell.TensorGemm,
+    threads: int,
+    target: Any,
+    facts: Facts | None = None,
+    rounding: Rounding | None = None,
+) -> str:
     """Why tcgen05 does not do a gemm; "" where it does. Without `facts` operands are taken to begin where their
-    buffers do."""
-    kind = kind_of(op.a.dtype.name, op.b.dtype.name, op.c.dtype.name)
-    if op.scaled or kind is None or (kind is I8 and not target.has("tcgen05_int8")):
-        return f"{op.a.dtype} by {op.b.dtype} into {op.c.dtype} is not among its types"
-    if kind.bits == 32:
-        return "f32 is not rounded to tf32 on its way to shared memory"
-    (m, n), k = op.c.shape, op.depth
-    if m % ROWS or n % 16:
-        return f"rows come in blocks of {ROWS} and columns in steps of 16, not {m}x{n}"
-    if n > MOST_COLUMNS or misfit(kind, ROWS, n):
-        return f"{n} columns are more than the {MOST_COLUMNS} of an instruction"
+    buffers do, without `rounding` to be rounded to tf32."""
+    by_hand = isinstance(op, blackwell.TensorGemm)
+    into = op.d if isinstance(op, blackwell.TensorGemm) else op.c
+    kind = kind_of(op.a.dtype.name, op.b.dtype.name, into.dtype.name)
+    scaled = isinstance(op, tile.Gemm) and op.scaled
+    if scaled or kind is None or (kind is I8 and not target.has("tcgen05_int8")):
+        return f"{op.a.dtype} by {op.b.dtype} into {into.dtype} is not among its types"
+    (m, n), k = into.shape, op.depth
+    if (m % ROWS and m != HALF_ROWS) or n % 16:
+        return f"rows are {HALF_ROWS} or come in blocks of {ROWS}, columns in steps of 16, not {m}x{n}"
+    if reason := misfit(kind, *instruction_shape((m, n))):
+        return reason
     if k % kind.k:
         return f"K = {k} is not a multiple of {kind.k}, which one instruction of {op.a.dtype} takes"
-    if threads % WARPGROUP or accumulator((m, n), threads) is None:
+    if not by_hand and (threads % WARPGROUP or accumulator((m, n), threads) is None):
         return f"{threads} threads are not whole warpgroups that share {m}x{n}"
     operands = [
         ("A", op.a, op.a_indices, 0 if op.transpose_a else 1, m),
-        ("B", op.b, op.b_indices, 1 if op.transpose_b else 0, n),
+        ("B", op.b, op.b_indices, 1 if op.transpose_b else 0, instruction_shape((m, n))[1]),
     ]
-    if isinstance(op.a.type, TileType):  # goes to tensor memory
-        if op.transpose_a or accumulator((m, k), threads) is None:
+    if isinstance(op.a.type, TileType) or in_tensor_memory(op.a):  # in the lanes of the accumulator
+        if op.transpose_a or m == HALF_ROWS or (not by_hand and accumulator((m, k), threads) is None):
             return f"a tile A is stored in rows that {threads} threads share, not {'turned' if op.transpose_a else k}"
         del operands[0]
     for name, value, starts, k_dim, length in operands:
-        if reason := _unreadable(name, value, starts, k_dim, length, facts):
+        reason = _unreadable(name, value, starts, k_dim, length, facts)
+        if reason := reason or _unrounded(name, value, kind, k_dim, rounding):
             return reason
     return ""
 
@@ -96,27 +111,13 @@ def _unreadable(
     return ""
 
 
-@lru_cache(maxsize=64)
-def accumulator(shape: tuple[int, int], threads: int) -> Layout | None:
-    """The layout in which threads load an accumulator; None where they cannot share it."""
-    m, n = shape
-    groups, blocks = threads // WARPGROUP, m // ROWS
-    if blocks % groups == 0:
-        share, columns, rows = Digit(groups, 0, m // groups), n, blocks // groups
-    elif n % (groups * 8) == 0:
-        share, columns, rows = Digit(groups, 1, n // groups), n // groups, blocks
-    else:
-        return None
-    registers = (Digit(columns, 1, 1), Digit(rows, 0, ROWS))
-    return Layout(shape, registers, (Digit(32, 0, 1),), (Digit(4, 0, 32), share))
-
-
-def load_plan(op: blackwell.TensorLoad | blackwell.TensorStore, threads: int) -> GemmPlan:
-    """The layout of a load or store, as the plan of the gemm that it is of."""
-    shape = op.d.shape[0], op.d.shape[1]
-    layout = accumulator(shape, threads)
-    assert layout is not None
-    return GemmPlan("", (*shape, 0), (0, 0, 0), (0, 0), 0, layout, layout, layout)
+def _unrounded(name: str, value: Value, kind: Kind, k_dim: int, rounding: Rounding | None) -> str:
+    """Why an operand is not K-major tf32, where the kind wants that."""
+    layout = value.op.layout if isinstance(value.op, tile.Alloc) and value.op.layout else None
+    contiguous = layout.contiguous_dim if layout else 1
+    if not kind.mn_major and contiguous != k_dim:
+        return f"K is not contiguous in {name}, which tf32 wants"
+    return rounding.refusal(value) if rounding is not None and value.dtype is f32 else ""
 
 
 # Rules ---------------------------------------------------------------------------------------------------------------
@@ -126,6 +127,7 @@ def memory(low: Lowering, op: blackwell.TensorMemory) -> Value:
     """Allocation, and the mbarrier of products that all wait for; both are known to all threads behind a barrier, that
     of the pipelines where there are some to come."""
     b = low.b
+    low.kernel.attrs.setdefault("min_ctas", 1)  # a load takes its registers at once: nvJitLink gave too few (C7602)
     slot = _words(low, op, u32, 4, "tensor_slot")
     start = b.emit(thread.BufferAddress(slot)).result
     ops = list(low.kernel.walk())
@@ -184,12 +186,6 @@ def _column(low: Lowering, d: Value, slot: Value | None) -> Value:
     return first if slot is None else low.b.add(first, low.b.mul(low.get(slot), columns_of(d.type)))
 
 
-def columns_of(t: Any) -> int:
-    """Of a version of a buffer, all blocks of rows side by side."""
-    rows, columns = t.shape
-    return int(rows // ROWS * columns * t.dtype.bits // WORD_BITS)
-
-
 def _stride(d: Value) -> int:
     """Columns from one block of rows of a buffer to the next."""
     assert isinstance(d.op, blackwell.TensorAlloc)
@@ -210,41 +206,48 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
     b, d = low.b, low.get(op.d)
     kind = kind_of(op.a.dtype.name, op.b.dtype.name, op.d.dtype.name)
     assert kind is not None
-    m, n = op.d.shape
-    steps, blocks = range(0, op.k, kind.k), range(m // ROWS // op.groups)
-    apart = op.groups > 1
+    rows, columns = instruction_shape(op.d.shape)
+    steps, apart = range(0, op.k, kind.k), op.groups > 1
+    parts = chains(op.d.shape, _stride(op.d))
+    parts = parts[: len(parts) // op.groups]
     y = _Matrix(low, op.b, op.b_slot, op.b_indices, 1 if op.transpose_b else 0)
     in_tensor = in_tensor_memory(op.a)
     if in_tensor:
-        first, a_mn = _own(low, _column(low, op.a, None), apart * len(blocks) * _stride(op.a)), False
-        offsets = [block * _stride(op.a) + k * kind.bits // WORD_BITS for block in blocks for k in steps]
+        first, a_mn = _own(low, _column(low, op.a, None), apart * len(parts) * _stride(op.a)), False
+        offsets = [row // ROWS * _stride(op.a) + k * kind.bits // WORD_BITS for row, _, _ in parts for k in steps]
     else:
         x = _Matrix(low, op.a, op.a_slot, op.a_indices, 0 if op.transpose_a else 1)
-        step = apart * x.at(len(blocks) * ROWS, 0) >> 4
-        first, a_mn = _own(low, x.descriptor(None, m), step), not x.k_major
-        offsets = [x.at(block * ROWS, k) >> 4 for block in blocks for k in steps]
+        step = apart * x.at(len(parts) * ROWS, 0) >> 4
+        first, a_mn = _own(low, x.descriptor(None, rows), step), not x.k_major
+        offsets = [x.at(row, k) >> 4 for row, _, _ in parts for k in steps]
     slots = tuple(low.get(v) for v in (op.a_slot, op.b_slot) if v is not None)
-    ring: Value = low.once["product"] if op.phase is not None else low.get(_pipeline(low, op.d))
+    ring = _completion(low, op)
     products = blackwell.TensorProducts(
         first,
-        y.descriptor(None, n),
-        _own(low, _column(low, op.d, op.d_slot), apart * len(blocks) * _stride(op.d)),
+        y.descriptor(None, columns),
+        _own(low, _column(low, op.d, op.d_slot), apart * len(parts) * _stride(op.d)),
         low.get(op.accumulate),
         ring,
         d,
         (low.get(op.a), low.get(op.b)),
         slots if len(slots) == 2 else (),
         kind.name,
-        _instruction(kind, op, n, a_mn, not y.k_major),
-        _stride(op.d),
+        instruction(kind, (op.a.dtype.name, op.b.dtype.name), op.d.dtype.name, rows, columns, (a_mn, not y.k_major)),
+        tuple(address for _, _, address in parts),
         tuple(offsets),
-        tuple(y.at(0, k) >> 4 for k in steps),
+        tuple(y.at(column, k) >> 4 for _, column, _ in parts for k in steps),
         slot=None if op.d_slot is None else low.get(op.d_slot),
         reused=op.reused,
-        free=op.phase is None,
+        free=op.phase is None and op.barriers is None,
         a_in_tensor=in_tensor,
         by="group" if apart else "one",
     )
+    if op.barriers is not None:
+        with b.when(low.first_thread()):
+            b.emit(products)
+            if op.index is not None:
+                b.emit(blackwell.Tcgen05Commit(barrier_word(low, ring, low.get(op.index)), ring))
+        return
     if op.phase is None:
         b.emit(products)
         return
@@ -266,9 +269,10 @@ def _own(low: Lowering, first: Value, step: int) -> Value:
 
 
 def _group(low: Lowering) -> Value:
-    """The number of the warpgroup."""
+    """The number of the warpgroup among those at hand."""
+    first = 0 if low.team is None else low.team[0] // WARPGROUP
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
-    number: Value = low.in_entry("warpgroup", lambda b: b.floordiv(warp, 4))
+    number: Value = low.in_entry("warpgroup", lambda b: b.sub(b.floordiv(warp, 4), first))
     return number
 
 
@@ -281,20 +285,22 @@ def in_tensor_memory(v: Value) -> bool:
     return isinstance(v.type, BufferType) and v.type.space == "tmem"
 
 
-def _pipeline(low: Lowering, d: Value) -> Value:
-    """The one that hands an accumulator from the issuer to those that load it."""
-    found = (op for op in low.kernel.walk() if isinstance(op, roles.MbarrierPipeline) and d in op.payload)
-    return next(found).result
-
-
-def _instruction(kind: Kind, op: blackwell.TensorGemm, n: int, a_mn: bool, b_mn: bool) -> int:
-    return instruction(kind, (op.a.dtype.name, op.b.dtype.name), op.d.dtype.name, ROWS, n, (a_mn, b_mn))
+def _completion(low: Lowering, op: blackwell.TensorGemm) -> Value:
+    """The words of the barriers where the product arrives, now or later: the program's own, those of all products, or
+    those of the pipeline that hands the accumulator from the issuer to those that load it."""
+    if op.barriers is not None:
+        return low.get(op.barriers)
+    if op.phase is not None:
+        found: Value = low.once["product"]
+        return found
+    rings = (each for each in low.kernel.walk() if isinstance(each, roles.MbarrierPipeline) and op.d in each.payload)
+    return low.get(next(rings).result)
 
 
 def load(low: Lowering, op: blackwell.TensorLoad) -> Value:
     """By each warp its lanes; zeros where nothing has been written."""
     b, d, layout = low.b, low.get(op.d), layout_of(op.result)
-    address, parts = _share(low, op.d, op.d_slot, layout)
+    address, parts = _share(low, op.d, op.d_slot, layout, op.column)
     slot = None if op.d_slot is None else low.get(op.d_slot)
 
     def registers() -> Value:
@@ -315,22 +321,28 @@ def load(low: Lowering, op: blackwell.TensorLoad) -> Value:
 
 
 def store(low: Lowering, op: blackwell.TensorStore) -> None:
-    address, parts = _share(low, op.d, None, layout_of(op.value))
+    address, parts = _share(low, op.d, None, layout_of(op.value), op.column)
     columns, counts = zip(*parts, strict=True)
-    low.b.emit(blackwell.TensorWrite(address, low.get(op.d), low.get(op.value), columns, counts))
+    value = low.get(op.value)
+    if op.tf32:
+        value = low.b.emit(thread.RoundTf32(value)).result
+    low.b.emit(blackwell.TensorWrite(address, low.get(op.d), value, columns, counts))
 
 
-def _share(low: Lowering, d: Value, slot: Value | None, layout: Layout) -> tuple[Value, list[tuple[int, int]]]:
-    """The thread's own part of a buffer: an address, and from there each instruction's column, and how many."""
+def _share(
+    low: Lowering, d: Value, slot: Value | None, layout: Layout, column: int
+) -> tuple[Value, list[tuple[int, int]]]:
+    """The thread's own part of a buffer from a column on: an address, and from there each instruction's column, and how
+    many."""
     b, bits = low.b, d.dtype.bits
     columns = layout.reg[0].size * bits // WORD_BITS
     rows = layout.reg[1].size if len(layout.reg) > 1 else 1
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
     lanes = b.value(arith.Shl(b.floormod(warp, 4), b.constant(21)))
-    address = b.add(_column(low, d, slot), lanes)
+    address = b.add(b.add(_column(low, d, slot), column * bits // WORD_BITS), lanes)
     if low.threads > WARPGROUP:
-        by_rows = d.shape[0] // ROWS % (low.threads // WARPGROUP) == 0
-        address = b.add(address, b.mul(b.floordiv(warp, 4), rows * _stride(d) if by_rows else columns))
+        by_rows = own_blocks(d.shape, low.threads // WARPGROUP) > 0
+        address = b.add(address, b.mul(_group(low), rows * _stride(d) if by_rows else columns))
     parts, at = [], 0
     while at < columns:
         count = min(MOST_AT_ONCE, 1 << (columns - at).bit_length() - 1)
@@ -369,12 +381,19 @@ def commit(low: Lowering, op: blackwell.ProductsCommit) -> None:
     low.b.emit(blackwell.Tcgen05Commit(pipelines.full(low, op), low.get(op.pipeline)))
 
 
+def barrier_commit(low: Lowering, op: blackwell.BarrierCommit) -> None:
+    ring = low.get(op.barriers)
+    with low.b.when(low.first_thread()):
+        low.b.emit(blackwell.Tcgen05Commit(barrier_word(low, ring, low.get(op.index)), ring))
+
+
 def release(low: Lowering, op: blackwell.ProductsRelease) -> None:
     low.b.emit(blackwell.Tcgen05Commit(pipelines.empty(low, op), low.get(op.pipeline)))
 
 
 RULES: dict[type[Op], Any] = {
     blackwell.IssuerSpecialized: pipelines.specialised,
+    blackwell.BarrierCommit: barrier_commit,
     blackwell.ProductsAcquire: acquire,
     blackwell.ProductsCommit: commit,
     blackwell.ProductsRelease: release,

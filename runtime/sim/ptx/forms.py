@@ -80,6 +80,7 @@ _EXTRAS = r"(?:\.multicast::cluster|\.cta_group::[12]|\.L2::cache_hint)*"
 _OUT = r"\.global\.shared::cta(?:\.(?:tile|im2col\w*)(?:::\w+)?)?\.bulk_group(?:\.L2::cache_hint)?"
 _REDUCED = r"\.(?:add|min|max|inc|dec|and|or|xor)(?:\.noftz)?"
 _SYNC = r"\.sync\.aligned"
+_GROUP = r"\.cta_group::[12]"
 _MATRICES = rf"{_SYNC}(?:\.m8n8\.x[124]|\.x[124]\.m8n8)(?:\.trans)?{_SHARED}\.b16"
 _ACCUMULATED = r"(?:\.(?:f16|f32)\.(?:f16|e4m3|e5m2)\.(?:f16|e4m3|e5m2)\.(?:f16|f32)"
 _ACCUMULATED += r"|\.f32\.(?:bf16\.bf16|tf32\.tf32)\.f32|\.f64\.f64\.f64\.f64|\.s32\.[us]8\.[us]8\.s32)"
@@ -158,7 +159,7 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "red.async": ((rf"{_ORDER}{_SCOPE}{_SHARED}{_COMPLETES}{_REDUCED}\.[us](?:32|64)", "a r a"),),
     "cp.async.bulk.tensor": (
-        (rf"{_BOX}{_LOAD}{_COMPLETES}{_EXTRAS}", "a m a r? r?"),
+        (rf"{_BOX}(?:{_GROUP})?{_LOAD}{_COMPLETES}{_EXTRAS}", "a m a r? r?"),
         (rf"{_BOX}{_OUT}", "m a r?"),
     ),
     "cp.async.bulk": (
@@ -236,17 +237,19 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     "wgmma.mma_async": ((rf"{_SYNC}\.m64n\d{{1,3}}k\d{{1,3}}(?:\.\w+){{3}}(?:\.satfinite)?", "v r r r i? i? i? i?"),),
     **dict.fromkeys(("wgmma.fence", "wgmma.commit_group"), ((_SYNC, ""),)),
     "wgmma.wait_group": ((_SYNC, "i"),),
-    "tcgen05.alloc": ((rf"\.cta_group::1{_SYNC}(?:\.shared::cta)?\.b32", "a r"),),
-    "tcgen05.dealloc": ((rf"\.cta_group::1{_SYNC}\.b32", "r r"),),
-    "tcgen05.relinquish_alloc_permit": ((rf"\.cta_group::1{_SYNC}", ""),),
+    "tcgen05.alloc": ((rf"{_GROUP}{_SYNC}(?:\.shared::cta)?\.b32", "a r"),),
+    "tcgen05.dealloc": ((rf"{_GROUP}{_SYNC}\.b32", "r r"),),
+    "tcgen05.relinquish_alloc_permit": ((rf"{_GROUP}{_SYNC}", ""),),
     "tcgen05.ld": ((rf"{_SYNC}\.32x32b\.x\d{{1,3}}\.b32", "d a"),),
     "tcgen05.st": ((rf"{_SYNC}\.32x32b\.x\d{{1,3}}\.b32", "a r"),),
     **dict.fromkeys(("tcgen05.wait::ld", "tcgen05.wait::st"), ((_SYNC, ""),)),
     **dict.fromkeys(("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync"), (("", ""),)),
     "tcgen05.mma": tuple(
-        (r"\.cta_group::1\.kind::(?:f16|tf32|f8f6f4|i8)", operands) for operands in ("a r r r r", "a a r r r")
+        (rf"{_GROUP}\.kind::(?:f16|tf32|f8f6f4|i8)", operands) for operands in ("a r r r r", "a a r r r")
     ),
-    "tcgen05.commit": ((r"\.cta_group::1\.mbarrier::arrive::one(?:\.shared::cluster)?\.b64", "a"),),
+    "tcgen05.commit": (
+        (rf"{_GROUP}\.mbarrier::arrive::one(?:\.shared::cluster)?(?:\.multicast::cluster)?\.b64", "a r?"),
+    ),
     # Conversions and control
     "cvt": (
         (rf"{_MODE}\.(?:f16x2|bf16x2|e4m3x2|e5m2x2)\.f32", "d r r"),

@@ -22,7 +22,7 @@ from .instructions.cluster import Clusters
 from .instructions.mbarrier import MBarriers
 from .instructions.proxy_fences import RegisterBudget
 from .instructions.wgmma import WarpGroups
-from .program import Program
+from .program import RANK_SHIFT, Program
 from .race.model import RaceModel
 from .tcgen05.memory import TensorMemory
 from .tcgen05.products import Products
@@ -90,6 +90,9 @@ class Machine:
         self.carry = np.zeros(slots, np.uint32)
         self.clock = 0
         self.returns: dict[str, Array] = {}  # per called function: the call that each thread is in
+        # Where shared::cta begins in shared::cluster, for each thread (instructions/cluster.py); None without clusters
+        rank = (first + self.cta) % launch.cluster_size
+        self.window: Array | None = None if launch.cluster_size == 1 else rank << RANK_SHIFT
         self.race = launch.race
         shared = SharedSpace(launch.shared_size, ctas, self.program.shared_names)
         self.spaces: dict[str, Space] = {

@@ -79,7 +79,9 @@ def read(operand: Operand, kind: str, ins: Instruction, linker: Linker) -> Read:
         return _read_special(operand.name, dtype)
     if isinstance(operand, Symbol):
         address = constant(linker.address(operand, ins), dtype)
-        return lambda m, sel: address
+        if linker.variable(operand, ins).space != "shared":
+            return lambda m, sel: address
+        return lambda m, sel: address if m.window is None else address + m.window[sel].astype(dtype)
     if isinstance(operand, Not):
         if dtype.kind != "b":
             raise error(ins, f"!{operand.operand.name} is a predicate: predicates do not mix with other types")
@@ -204,4 +206,10 @@ def address(operand: Operand, ins: Instruction, linker: Linker) -> Read:
             return lambda m, sel: reg(m, sel).view(np.int64) + offset
         return lambda m, sel: reg(m, sel).astype(np.int64) + offset
     fixed = base.value if isinstance(base, Integer) else linker.address(base, ins)
-    return lambda m, sel: np.full(count(sel), fixed, np.int64) + offset
+    shared = isinstance(base, Symbol) and linker.variable(base, ins).space == "shared"
+
+    def reader(m: Machine, sel: Sel) -> Array:
+        here = np.full(count(sel), fixed + offset, np.int64)
+        return here if m.window is None or not shared else here + m.window[sel]
+
+    return reader

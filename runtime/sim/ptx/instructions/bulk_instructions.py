@@ -17,7 +17,7 @@ from ...core.memory import SharedSpace
 from ...core.scalars import DTYPES, Array, Sel
 from ...core.updates import UPDATES
 from ..operands import Read, address, error, per_thread, read
-from ..program import GLOBAL_BASE, PARAM_WINDOW, SHARED_BASE, Linker
+from ..program import GLOBAL_BASE, PARAM_WINDOW, RANK_SHIFT, SHARED_BASE, Linker
 from ..race.scopes import CTA
 from ..syntax import Address, Instruction, Integer, Operand, Symbol, Vector
 from ..table import Handler, instruction
@@ -49,7 +49,7 @@ def rows_of(m: Machine, thread: int, addr: int, size: int, swizzle: int, align: 
 
 def in_cta(m: Machine, addr: int, rank: int) -> int:
     """The address of the same shared variable in the CTA with this rank in the cluster."""
-    return addr if m.launch.cluster_size == 1 else (addr & 0xFFFFFF) | (rank + 1) << 24
+    return addr & (1 << RANK_SHIFT) - 1 | rank << RANK_SHIFT
 
 
 def destinations(m: Machine, thread: int, mask: int | None) -> list[int | None]:
@@ -82,11 +82,17 @@ def _start_load(
     align: int,
     combine: Combine | None = None,
     source: Array | None = None,
+    pair: bool = False,
 ) -> None:
-    """Send bytes to shared memory of one or several CTAs, each completing on its own barrier. `source` are the rows
-    of shared memory that they come from, if they do."""
+    """Send bytes to shared memory of one or several CTAs, each completing on its own barrier, or, for a `pair` of
+    CTAs, on that of the CTA of its pair which is even or odd as the barrier's is. `source` are the rows of shared
+    memory that they come from, if they do."""
     for rank in destinations(m, thread, mask):
-        to, at = (target, bar_addr) if rank is None else (in_cta(m, target, rank), in_cta(m, bar_addr, rank))
+        to, at = target, bar_addr
+        if rank is not None:
+            to = in_cta(m, target, rank)
+            at = in_cta(m, bar_addr, rank & ~1 | bar_addr >> RANK_SHIFT & 1 if pair else rank)
+        _check_pair(m, to, at, pair, thread, site)
         rows = rows_of(m, thread, to, len(data), swizzle, align, site, "write")
         place = int(m.mbarriers.locate(np.array([thread]), np.array([at]), site)[0])
         barrier = m.mbarriers.get(place, thread, site)
@@ -98,6 +104,15 @@ def _start_load(
             if source is not None:
                 m.race.proxy.read(np.array([thread]), source, site, barrier.key, load.step)
         m.bulk.load(load)
+
+
+def _check_pair(m: Machine, to: int, at: int, pair: bool, thread: int, site: int) -> None:
+    """A barrier lies in the CTA that bytes go to, or with .cta_group::2 in the other one of its pair (9.7.9.27.1.2)."""
+    apart = to >> RANK_SHIFT ^ at >> RANK_SHIFT
+    if pair and m.launch.cluster_size % 2:
+        m.mbarriers.complain(".cta_group::2 needs clusters of an even number of CTAs", thread, site)
+    if apart and not (pair and apart == 1):
+        m.mbarriers.complain("the mbarrier lies in another CTA than the destination", thread, site)
 
 
 def _start_store(
@@ -196,7 +211,7 @@ def _tile(m: Machine, tensor: Descriptor, coordinates: list[int], thread: int, s
 
 
 def _check_mode(ins: Instruction) -> None:
-    if any(mod.startswith(("im2col", "tile::", "cta_group")) for mod in ins.mods):
+    if any(mod.startswith(("im2col", "tile::")) for mod in ins.mods):
         raise error(ins, "only tile mode is supported")
 
 
@@ -222,7 +237,7 @@ def _copy_tensor(ins: Instruction, linker: Linker) -> Handler:
     target, source = address(ins.operands[0], ins, linker), _tensor(ins.operands[1], ins, linker)
     barrier = address(ins.operands[2], ins, linker)
     mask = _mask(ins, ins.operands[3:], linker)
-    site = linker.site(ins)
+    site, pair = linker.site(ins), "cta_group::2" in ins.mods
 
     def run(m: Machine, sel: Sel) -> None:
         places = [per_thread(each(m, sel), sel).tolist() for each in source.coordinates]
@@ -235,7 +250,7 @@ def _copy_tensor(ins: Instruction, linker: Linker) -> Handler:
             offsets = _inside(m, tensor, box, thread, site)[box.inside]
             data[box.inside] = _fetch_global(m, thread, offsets, tensor.item, site)
             data = tensor.converted(data).view(np.uint8)
-            _start_load(m, thread, site, to, data, bar, masks[index], tensor.swizzle, BOX_ALIGNMENT)
+            _start_load(m, thread, site, to, data, bar, masks[index], tensor.swizzle, BOX_ALIGNMENT, pair=pair)
 
     return run
 

@@ -46,8 +46,8 @@ class Product:
         return 32 // self.item
 
 
-def product(word: int, kind: str, a_in_tensor_memory: bool) -> Product:
-    """The instruction descriptor of a product by one CTA. Raises ValueError."""
+def product(word: int, kind: str, a_in_tensor_memory: bool, ctas: int = 1) -> Product:
+    """The instruction descriptor of a product by one CTA or two. Raises ValueError."""
     if word & _RESERVED:
         raise ValueError(f"the instruction descriptor {word:#x} has reserved bits set")
     for (first, bits), name in _UNUSED.items():
@@ -60,9 +60,10 @@ def product(word: int, kind: str, a_in_tensor_memory: bool) -> Product:
     if kind == "f16" and a != b:
         raise ValueError("kind f16 multiplies f16 by f16, or bf16 by bf16")
     n, m = (word >> 17 & 63) << 3, (word >> 24 & 31) << 4
-    if m not in (64, 128):
-        raise ValueError(f"M of one CTA is 64 or 128, not {m}")
-    step = 16 if (a_in_tensor_memory and m == 128) or (kind == "i8" and n > 32) else 8
+    if m not in ((64, 128) if ctas == 1 else (128, 256)):
+        raise ValueError(f"M is 64 or 128 of one CTA, 128 or 256 of a pair, not {m} of {ctas}")
+    step = 16 if (a_in_tensor_memory and m != 64) or (kind == "i8" and (n > 32 or ctas == 2)) else 8
+    step *= ctas
     if n % step or not step <= n <= 256:
         raise ValueError(f"N is a multiple of {step} up to 256 here, not {n}")
     a_mn, b_mn = bool(word >> 15 & 1), bool(word >> 16 & 1)

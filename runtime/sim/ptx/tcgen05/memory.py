@@ -1,12 +1,9 @@
-"""Tensor memory of a batch: 128 lanes × 512 columns of 32 bits for each CTA, its allocation, ld and st (PTX ISA 8.8,
-9.7.16.1, 9.7.16.7, 9.7.16.8).
+"""Tensor memory of a batch: 128 lanes × 512 columns of 32 bits for each CTA, ld and st (PTX ISA 8.8, 9.7.16.1,
+9.7.16.8). Which columns are allocated is in allocation.py.
 
 An address has the lane in its upper 16 bits, the column in the lower ones. A warp loads and stores lanes
 32 · (its number % 4) to + 31. ld and st are asynchronous: what they move, they move at the warp's tcgen05.wait (lazy),
 at once (eager), or either (random); the registers of an ld are not to be touched before.
-
-Each CTA has all of it: that CTAs of one multiprocessor share it, and wait for each other in alloc, is not modelled. An
-allocation begins at the first free column, under schedule "random" at the last.
 """
 
 from __future__ import annotations
@@ -16,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...core.memory import SharedSpace
 from ...core.report import Finding
 from ...core.scalars import Array, Sel
+from .allocation import Allocator
 from .order import COLUMNS, GROUP, GROUPS, Engine, TensorOrder
 
 if TYPE_CHECKING:
@@ -40,16 +37,6 @@ class Move:
     site: int
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
-    """Columns [first, first + count) of a CTA, allocated by this instruction."""
-
-    first: int
-    count: int
-    site: int
-    thread: int
-
-
 class TensorMemory:
     """The tensor memory of a batch, and what is in flight to and from it."""
 
@@ -59,70 +46,27 @@ class TensorMemory:
         ctas = machine.ctas if self.used else 0
         self.cells = np.full((ctas, LANES, COLUMNS), _POISON, np.uint32)
         self.written = np.zeros((ctas, GROUPS, COLUMNS), bool)
-        self.freed = np.zeros((ctas, COLUMNS), bool)
-        self.live: list[list[Allocation]] = [[] for _ in range(ctas)]
-        self.relinquished: dict[int, int] = {}  # CTA: the instruction
+        self.allocator = Allocator(machine, self, ctas)
         self.moves: list[Move] = []
         self.loading: dict[tuple[int, int], Move] = {}  # register's slot, warp
         self.schedule = machine.launch.schedule
         self.order = TensorOrder(machine)
 
-    # -- allocation -------------------------------------------------------------------------------------------------
+    # -- columns ----------------------------------------------------------------------------------------------------
 
-    def allocate(self, threads: Array, places: Array, columns: int, site: int) -> None:
-        """A warp allocates; the address goes to shared memory at this arena offset."""
-        m, first = self.machine, int(threads[0])
-        cta = first // m.padded
-        if columns not in (32, 64, 128, 256, 512):
-            self.complain(f"an allocation is 32, 64, 128, 256 or 512 columns, not {columns}", site, first)
-        if cta in self.relinquished:
-            self.complain("the CTA has relinquished its permit to allocate tensor memory", site, first)
-        free = np.ones(COLUMNS, bool)
-        for each in self.live[cta]:
-            free[each.first : each.first + each.count] = False
-        starts = [at for at in range(0, COLUMNS, columns) if free[at : at + columns].all()]
-        if not starts:
-            held = sum(each.count for each in self.live[cta])
-            message = f"this waits for {columns} columns of tensor memory for ever: the CTA itself holds {held} of 512"
-            m.find(Finding("deadlock", message, m.access("alloc", site, first)), stop=True)
-        at = starts[-1 if self.schedule == "random" else 0]
-        self.live[cta].append(Allocation(at, columns, site, first))
-        self.freed[cta, at : at + columns] = False
-        self.written[cta, :, at : at + columns] = False
-        self.cells[cta, :, at : at + columns] = _POISON
-        space = m.spaces["shared"]
-        assert isinstance(space, SharedSpace)
-        if m.race is not None:
-            m.race.write("shared", threads[:1], places[:1], 4, site, False)
-        space.arena.view(4, 1)[places[:1] // 4] = at
-
-    def free(self, threads: Array, address: int, columns: int, site: int) -> None:
-        """A warp frees an allocation, all of it."""
-        m, first = self.machine, int(threads[0])
-        cta = first // m.padded
-        found = next((each for each in self.live[cta] if (each.first, each.count) == (address, columns)), None)
-        if found is None:
-            if self.freed[cta, address % COLUMNS]:
-                self.fault("use_after_free", f"column {address} is free already", site, first, "dealloc")
-            self.complain(f"there is no allocation of {columns} columns at {address:#x}", site, first)
-            return
-        span = slice(found.first, found.first + columns)
-        self.order.check(Engine("dealloc", first), threads, cta, np.arange(GROUPS), span, site, writes=True)
-        self.order.forget(cta, span)
-        self.live[cta].remove(found)
-        self.freed[cta, span] = True
-
-    def relinquish(self, threads: Array, site: int) -> None:
-        """The CTA allocates no more."""
-        self.relinquished.setdefault(int(threads[0]) // self.machine.padded, site)
+    def fresh(self, cta: int, columns: slice) -> None:
+        """These columns are allocated, and hold nothing yet."""
+        self.written[cta, :, columns] = False
+        self.cells[cta, :, columns] = _POISON
 
     def locate(self, cta: int, column: int, count: int, site: int, thread: int, what: str) -> slice:
         """Columns as a slice, if they are allocated; else a finding that ends the run."""
         if column + count <= COLUMNS:
             span = slice(column, column + count)
-            if any(each.first <= column and column + count <= each.first + each.count for each in self.live[cta]):
+            live = self.allocator.live[cta]
+            if any(each.first <= column and column + count <= each.first + each.count for each in live):
                 return span
-            if self.freed[cta, span].any():
+            if self.allocator.freed[cta, span].any():
                 self.fault("use_after_free", f"columns {column} to {column + count - 1} are free", site, thread, what)
         message = f"columns {column} to {column + count - 1} of tensor memory are not within an allocation"
         self.fault("out_of_bounds", message, site, thread, what)
@@ -221,12 +165,5 @@ class TensorMemory:
         self.machine.find(Finding(kind, message, access, space="tensor"), stop=True)
 
     def end(self) -> None:
-        """The batch is over: all that was allocated must have been freed."""
-        for allocations in self.live:
-            for each in allocations:
-                message = (
-                    f"the kernel ends, and {each.count} columns of tensor memory from {each.first} on are not freed"
-                )
-                access = self.machine.access("alloc", each.site, each.thread)
-                cure = "tcgen05.dealloc on every path to the end"
-                self.machine.find(Finding("tensor_memory_leak", message, access, space="tensor", cure=cure))
+        """The batch is over."""
+        self.allocator.end()

@@ -30,7 +30,6 @@ import numpy as np
 from ...core.fixes import between
 from ...core.report import HAZARDS, Finding
 from ...core.scalars import Array
-from ..race.clocks import Row
 
 if TYPE_CHECKING:
     from ..machine import Machine
@@ -119,27 +118,23 @@ class TensorOrder:
             row[: 2 * race.clocks.padded] = 0  # its proxy fences, which are of threads' own accesses
         return row
 
-    def arrival(self, thread: int, steps: int, known: Array | None) -> tuple[int, Row] | None:
-        """(CTA, what a commit's arrival tells): the products of the thread, up to that step, are complete, and what
+    def arrival(self, thread: int, steps: int, known: Array | None) -> Array | None:
+        """What a commit's arrival tells: the products of the thread, up to that step, are complete, and what
         comes in order with them is; so is what the thread had `known` to be complete when it issued the last of them,
         as they are behind it (a slot that TMA filled is TMA's again by a commit alone: CUTLASS,
         include/cutlass/pipeline/sm100_pipeline.hpp, PipelineTmaUmmaAsync). None without a race model."""
-        race = self.machine.race
-        if race is None:
+        if self.machine.race is None:
             return None
-        clocks = race.clocks
         complete, order = (self._column(thread, (name, thread)) for name in ("tcgen05", "tcgen05 order"))
         extra = np.zeros(self._matrix().shape[1], np.int64)
         if known is not None:
             extra[: len(known)] = known
         extra[[complete, order]] = steps
-        domain = thread // clocks.padded
-        return race.cta(thread), Row(clocks.first + domain, np.zeros(clocks.padded, np.int64), {}, extra)
+        return extra
 
-    def is_complete(self, thread: int, step: int) -> bool:
+    def is_complete(self, thread: int, step: int, cta: int) -> bool:
         """Whether some thread of the CTA has waited for this product."""
-        padded = self.machine.padded
-        mates = np.arange(thread // padded * padded, (thread // padded + 1) * padded)
+        mates = np.arange(cta * self.machine.padded, (cta + 1) * self.machine.padded)
         return bool((self._matrix()[mates, self._column(thread, ("tcgen05", thread))] >= step).any())
 
     def _complete(self, threads: Array, key: Hashable, steps: int) -> None:

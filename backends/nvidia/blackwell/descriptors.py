@@ -71,16 +71,18 @@ def fields(layout: Layout, descriptor: int) -> dict[str, int]:
     return found
 
 
-def instruction(kind: Kind, dtypes: tuple[str, str], into: str, m: int, n: int, mn_major: tuple[bool, bool]) -> int:
-    """The descriptor of a product by one CTA: dtypes of A and B, and whether M, N are contiguous in shared memory.
-    Raises ValueError for what the kind has not."""
+def instruction(
+    kind: Kind, dtypes: tuple[str, str], into: str, m: int, n: int, mn_major: tuple[bool, bool], cta_group: int = 1
+) -> int:
+    """The descriptor of a product by one CTA or two: dtypes of A and B, and whether M, N are contiguous in shared
+    memory. Raises ValueError for what the kind has not."""
     operand = dict(kind.operands)
     a, b = dtypes
     if a not in operand or b not in operand or (a != b and not kind.mixed) or into not in kind.results:
         raise ValueError(f"kind {kind.name} does not multiply {a} by {b} into {into}")
     if any(mn_major) and not kind.mn_major:
         raise ValueError(f"operands of kind {kind.name} are K-major")
-    if reason := misfit(kind, m, n):
+    if reason := misfit(kind, m, n, cta_group):
         raise ValueError(reason)
     return word(
         INSTRUCTION,

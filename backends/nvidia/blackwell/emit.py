@@ -13,8 +13,13 @@ from minitile.ir.origin import Origin, places
 
 
 def memory_alloc(w: Emitter, op: blackwell.TensorMemoryAlloc) -> None:
-    w.order(f"tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 {_place(w, op.address)}, {op.columns};")
-    w.emit("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;")
+    group = _group(op)
+    w.order(f"tcgen05.alloc.{group}.sync.aligned.shared::cta.b32 {_place(w, op.address)}, {op.columns};")
+    w.emit(f"tcgen05.relinquish_alloc_permit.{group}.sync.aligned;")
+
+
+def _group(op: Any) -> str:
+    return f"cta_group::{1 + op.pair}"
 
 
 def memory_address(w: Emitter, op: blackwell.TensorMemoryAddress) -> None:
@@ -24,7 +29,7 @@ def memory_address(w: Emitter, op: blackwell.TensorMemoryAddress) -> None:
 
 def memory_free(w: Emitter, op: blackwell.TensorMemoryFree) -> None:
     address = w.register(w.element(op.memory), "b32")
-    w.order(f"tcgen05.dealloc.cta_group::1.sync.aligned.b32 {address}, {op.columns};")
+    w.order(f"tcgen05.dealloc.{_group(op)}.sync.aligned.b32 {address}, {op.columns};")
 
 
 def alloc(w: Emitter, op: blackwell.TensorAlloc) -> None:
@@ -32,7 +37,7 @@ def alloc(w: Emitter, op: blackwell.TensorAlloc) -> None:
 
 
 def products(w: Emitter, op: blackwell.TensorProducts) -> None:
-    opcode = f"tcgen05.mma.cta_group::1.kind::{op.kind}"
+    opcode = f"tcgen05.mma.{_group(op)}.kind::{op.kind}"
     d, word = w.register(w.element(op.d), "b32"), w.register(str(op.instruction), "b32")
     always, adds = w.temp("pred"), w.temp("pred")
     w.emit(f"setp.eq.u32 {always}, 0, 0;")
@@ -56,7 +61,13 @@ def _column(w: Emitter, address: Value, offset: int) -> str:
 
 
 def commit(w: Emitter, op: blackwell.Tcgen05Commit) -> None:
-    w.order(f"tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 {_place(w, op.address)};")
+    ctas, more = "", ""
+    if op.pair:
+        mask = w.temp("b16")
+        w.emit(f"mov.b16 {mask}, 3;")
+        ctas, more = ".multicast::cluster", f", {mask}"
+    opcode = f"tcgen05.commit.{_group(op)}.mbarrier::arrive::one.shared::cluster{ctas}.b64"
+    w.order(f"{opcode} {_place(w, op.address)}{more};")
 
 
 def fence(w: Emitter, op: blackwell.Tcgen05Fence) -> None:

@@ -24,9 +24,10 @@ release of a slot of TMA's ring is a commit as well, at the slot's barrier. So o
 it; and where the loads stand in a loop (tiles of a persistent kernel), an accumulator has two versions, if tensor
 memory has the columns: while one is loaded and stored, products add to the other.
 
-The part of each role is all that its own operations need (parts.py). Products stay with those who load them, with a
-note, where the issuer could not do its part alone: an operand that threads write, an accumulator that goes on from tile
-to tile, slots that blocks of a cluster fill in common.
+The part of each role is all that its own operations need (parts.py). Blocks of a cluster of two that have the same B
+become a pair, with one issuer (pairs.py). Products stay with those who load them, with a note, where the issuer could
+not do its part alone: an operand that threads write, an accumulator that goes on from tile to tile, slots that blocks
+of another cluster fill in common.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from typing import Any
 
 from minitile.analysis.op_places import Places
 from minitile.backends.nvidia.blackwell.layouts import columns_of
+from minitile.backends.nvidia.blackwell.pairs import PAIR, make_pair, why_no_pair
 from minitile.backends.nvidia.blackwell.parts import Part
 from minitile.backends.nvidia.blackwell.shapes import COLUMNS, allocated
 from minitile.ir.builder import Builder, constant_of
@@ -98,6 +100,10 @@ class _Split:
             if isinstance(each, roles.MbarrierPipeline)
             and any(gemm.a in each.payload or gemm.b in each.payload for gemm in self.gemms)
         }
+        self.copies = [
+            each for each in op.producer.walk() if isinstance(each, roles.TmaCopy) and each.pipeline in self.pipelines
+        ]
+        self.pair = False
         self.b = Builder(Block())
 
     def run(self) -> None:
@@ -105,6 +111,8 @@ class _Split:
         allocs = [op for op in self.body.ops if isinstance(op, blackwell.TensorAlloc)]
         found = [self.accumulator(op.result) for op in allocs]
         self.check_issuer()
+        if self.pair:
+            make_pair(self.pipelines.values(), self.copies, self.gemms)
         slots = self.placed(allocs, found)
         made = [self.pipeline(each, count) for each, count in zip(found, slots, strict=True)]
         memory = [op for op in self.body.ops if isinstance(op, blackwell.TensorMemory)]
@@ -127,8 +135,9 @@ class _Split:
         for op in self.places.block:
             if not isinstance(op, blackwell.TensorGemm) and not payload.isdisjoint(op.operands):
                 raise _Refused(f"`{op.mnemonic}` reads what products read")
-        if any(ring.common for ring in self.pipelines.values()):
-            raise _Refused("blocks of the cluster fill each other's slots")
+        self.pair = any(ring.common for ring in self.pipelines.values())
+        if self.pair and (reason := why_no_pair(self.launch, self.copies, self.gemms)):
+            raise _Refused(reason)
 
     def accumulator(self, buffer: Value) -> _Accumulator:
         name = buffer.name or "an accumulator"
@@ -219,8 +228,8 @@ class _Split:
 
     def pipeline(self, each: _Accumulator, slots: int) -> roles.MbarrierPipeline:
         """The pipeline of an accumulator, and what either role does with it, in the program as it is."""
-        threads = self.launch.threads
-        made = roles.MbarrierPipeline((each.buffer,), slots, threads)
+        threads = self.launch.threads * (PAIR if self.pair else 1)
+        made = roles.MbarrierPipeline((each.buffer,), slots, threads, pair=self.pair)
         made.result.name = "accumulators"
         made.loc = each.loads[0].loc
         made.why = self.why(each, "mbarrier init")
@@ -301,9 +310,16 @@ class _Split:
         at = ops.index(self.op)
         threads = max(self.op.producer_threads, 2 * WARP)
         parts = {"producer": self.op.producer, "consumer": consumer, "issuer": issuer}
-        new = recast(self.op, blackwell.IssuerSpecialized, producer_threads=threads, **parts)
+        new = recast(self.op, blackwell.IssuerSpecialized, producer_threads=threads, pair=self.pair, **parts)
         self.kernel.attrs["producer_threads"] = threads
         ops[at : at + 1] = [*made, new]
+        if self.pair:  # both blocks have loaded all
+            last = [op for op in consumer.ops if isinstance(op, blackwell.TensorFree)]
+            consumer.ops = [op for op in consumer.ops if op not in last]
+            ops[at + len(made) + 1 : at + len(made) + 1] = last
+        for op in (*memory, *ops):
+            if isinstance(op, blackwell.TensorMemory | blackwell.TensorFree):
+                op.pair = self.pair
         ops[:0] = memory
 
 

@@ -141,7 +141,7 @@ def memory(low: Lowering, op: blackwell.TensorMemory) -> Value:
                 b.emit(hopper.MbarrierInit(b.add(word, 8 * group), ring, 1 + low.threads // groups // 32))
             b.emit(hopper.MbarrierInitFence())
     with b.when(_first_warp(low)):
-        b.emit(blackwell.TensorMemoryAlloc(start, slot, op.columns))
+        b.emit(blackwell.TensorMemoryAlloc(start, slot, op.columns, pair=op.pair))
     if "product" in low.once:
         id, threads = low.meeting
         b.emit(thread.Barrier(id=id, threads=threads))
@@ -199,7 +199,7 @@ def free(low: Lowering, op: blackwell.TensorFree) -> None:
         with low.b.because(Origin("tensor_memory", "all warpgroups have loaded")):
             low.b.emit(thread.Barrier(id=id, threads=threads))
     with low.b.when(_first_warp(low)):
-        low.b.emit(blackwell.TensorMemoryFree(address, buffers, op.columns))
+        low.b.emit(blackwell.TensorMemoryFree(address, buffers, op.columns, pair=op.pair))
 
 
 def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
@@ -207,6 +207,7 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
     kind = kind_of(op.a.dtype.name, op.b.dtype.name, op.d.dtype.name)
     assert kind is not None
     rows, columns = instruction_shape(op.d.shape)
+    ctas, dtypes = 1 + op.pair, (op.a.dtype.name, op.b.dtype.name)
     steps, apart = range(0, op.k, kind.k), op.groups > 1
     parts = chains(op.d.shape, _stride(op.d))
     parts = parts[: len(parts) // op.groups]
@@ -232,7 +233,7 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
         (low.get(op.a), low.get(op.b)),
         slots if len(slots) == 2 else (),
         kind.name,
-        instruction(kind, (op.a.dtype.name, op.b.dtype.name), op.d.dtype.name, rows, columns, (a_mn, not y.k_major)),
+        instruction(kind, dtypes, op.d.dtype.name, rows * ctas, columns, (a_mn, not y.k_major), ctas),
         tuple(address for _, _, address in parts),
         tuple(offsets),
         tuple(y.at(column, k) >> 4 for _, column, _ in parts for k in steps),
@@ -241,6 +242,7 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
         free=op.phase is None and op.barriers is None,
         a_in_tensor=in_tensor,
         by="group" if apart else "one",
+        pair=op.pair,
     )
     if op.barriers is not None:
         with b.when(low.first_thread()):
@@ -378,7 +380,7 @@ def acquire(low: Lowering, op: blackwell.ProductsAcquire) -> None:
 
 
 def commit(low: Lowering, op: blackwell.ProductsCommit) -> None:
-    low.b.emit(blackwell.Tcgen05Commit(pipelines.full(low, op), low.get(op.pipeline)))
+    _commit(low, pipelines.full(low, op), op)
 
 
 def barrier_commit(low: Lowering, op: blackwell.BarrierCommit) -> None:
@@ -388,7 +390,12 @@ def barrier_commit(low: Lowering, op: blackwell.BarrierCommit) -> None:
 
 
 def release(low: Lowering, op: blackwell.ProductsRelease) -> None:
-    low.b.emit(blackwell.Tcgen05Commit(pipelines.empty(low, op), low.get(op.pipeline)))
+    _commit(low, pipelines.empty(low, op), op)
+
+
+def _commit(low: Lowering, word: Value, op: roles.SlotOp) -> None:
+    ring = low.get(op.pipeline)
+    low.b.emit(blackwell.Tcgen05Commit(word, ring, pair=low.once["pair", ring]))
 
 
 RULES: dict[type[Op], Any] = {

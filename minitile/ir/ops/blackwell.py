@@ -31,9 +31,11 @@ def _proxy(mem: Value) -> str:
 
 
 class TensorMemory(Op, name="tensor_memory", stage="tile", orders=True):
-    """All tensor memory of the kernel, `columns` of it: allocated here, for all threads. Where its address is left."""
+    """All tensor memory of the kernel, `columns` of it: allocated here, for all threads. Where its address is left.
+    `pair`: by both blocks of a pair together, as it is given back."""
 
     columns: int = attr()
+    pair: bool = attr(False)
 
     def infer(self) -> tuple[Type, ...]:
         return (I32,)
@@ -69,6 +71,7 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
     parity of the mbarrier's phase that the product ends; it is complete for all threads behind it, then. Without one it
     is in flight, and complete where a commit behind it arrives. `reused`: d has been loaded from before, maybe.
     `groups`: so many warpgroups multiply their own blocks of rows, and wait for those alone; 1: all do as one.
+    `pair`: both blocks of a pair multiply, the even one for both: each has its rows of a and d, and half of b.
     `barriers`, `index`: the program's own barrier, where the product arrives when it is complete; without an index a
     `barrier_commit` behind it does."""
 
@@ -91,6 +94,7 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
     k: int = attr()
     reused: bool = attr(False)
     groups: int = attr(1)
+    pair: bool = attr(False)
 
     def relations(self) -> list[Relation]:
         return []
@@ -165,15 +169,18 @@ class TensorFree(Op, name="tensor_free", stage="tile", orders=True):
     memory: Value = operand()
     buffers: tuple[Value, ...] = operands()
     columns: int = attr()
+    pair: bool = attr(False)
 
     def accesses(self) -> tuple[Access, ...]:
         return tuple(Access("write", mem) for mem in self.buffers)
 
 
 class IssuerSpecialized(WarpSpecialized, name="issuer_specialized"):
-    """Three roles: of the producer's threads a second warp issues the products (`issuer`)."""
+    """Three roles: of the producer's threads a second warp issues the products (`issuer`); of a `pair` of blocks, that
+    of the even one."""
 
     issuer: Block = region()
+    pair: bool = attr(False)
 
     @property
     def programs(self) -> dict[str, Block]:
@@ -205,6 +212,7 @@ class TensorMemoryAlloc(Op, name="tensor_memory_alloc", stage="thread", orders=T
     address: Value = operand()
     mem: Value = operand()
     columns: int = attr()
+    pair: bool = attr(False)
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("write", self.mem, threads="one"),)
@@ -255,6 +263,7 @@ class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
     free: bool = attr(False)
     a_in_tensor: bool = attr(False)
     by: str = attr("one")
+    pair: bool = attr(False)
 
     def accesses(self) -> tuple[Access, ...]:
         slots, ring = self.slots or (None,) * len(self.reads), self.ring
@@ -308,6 +317,7 @@ class TensorMemoryFree(Op, name="tensor_memory_free", stage="thread", orders=Tru
     memory: Value = operand()
     buffers: tuple[Value, ...] = operands()
     columns: int = attr()
+    pair: bool = attr(False)
 
     def accesses(self) -> tuple[Access, ...]:
         return tuple(Access("write", mem, threads="one") for mem in self.buffers)
@@ -388,4 +398,7 @@ class Tcgen05Fence(_TensorMemoryOp, name="tcgen05_fence", stage="thread", orders
 
 
 class Tcgen05Commit(Arrival, name="tcgen05_commit", stage="thread"):
-    """The barrier's phase gets an arrival when all that the thread has issued is complete."""
+    """The barrier's phase gets an arrival when all that the thread has issued is complete; of a `pair`, those of both
+    blocks at that place."""
+
+    pair: bool = attr(False)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from minitile.runtime.sim import Report, run_ptx
-from tests.sim.ptx.blackwell import PLACE_B, TARGET, matrix_word, wait
+from tests.sim.ptx.blackwell import PLACE_B, for_blackwell, loads, matrix_word, wait
 from tests.sim.ptx.hopper import fill, frame
 from tests.sim.ptx.test_hopper_wgmma import Operand
 
@@ -46,11 +46,10 @@ def _address(a_word: int, b_word: int, word: int) -> dict[str, str]:
 
 
 def _last(number: int, allocated: int, pointer: str, at: str) -> dict[str, str]:
-    registers = ", ".join(f"d{i}" for i in range(number))
     return {
         "wait": wait("product").replace("[bar]", f"[bar{at}]"),
         "after": "    tcgen05.fence::after_thread_sync;",
-        "ld": f"    tcgen05.ld.sync.aligned.32x32b.x{number}.b32 {{{registers}}}, [mine];",
+        "ld": loads(number),
         "ld wait": "    tcgen05.wait::ld.sync.aligned;",
         "store": f"    shl.b32 x0, rank, 7;\n    add.u32 x0, x0, tid;\n    mul.wide.u32 y0, x0, {4 * number};\n"
         f"    add.u64 y0, y0, {pointer};\n"
@@ -114,11 +113,11 @@ def loaded(m: int, n: int, word: int, allocated: int = 64, bytes_of_k: int = 128
     return program | _last(columns(m, n), allocated, "a0", "+8")
 
 
-def text_of(program: dict[str, str], maps: int = 0) -> str:
+def text_of(program: dict[str, str], maps: int = 0, pointers: int = 3) -> str:
     """The PTX of a program's parts."""
     names = ".shared .align 4 .b8 slot[4];\n    .reg .b32 tm, mine, word, d<256>;\n    .reg .b16 mask;"
-    text = frame("\n".join(program.values()), maps=maps, pointers=1 if maps else 3, registers=names)
-    return text.replace(".target sm_90a", f".target {TARGET}")
+    text = frame("\n".join(program.values()), maps=maps, pointers=1 if maps else pointers, registers=names)
+    return for_blackwell(text)
 
 
 def simulate(text: str, args: list[Any], grid: int = 2, **options: Any) -> Report:

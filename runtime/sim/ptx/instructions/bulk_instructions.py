@@ -70,7 +70,7 @@ def _fetch_global(m: Machine, thread: int, offsets: Array, item: int, site: int)
     return words
 
 
-def _start_load(
+def start_load(
     m: Machine,
     thread: int,
     site: int,
@@ -83,10 +83,11 @@ def _start_load(
     combine: Combine | None = None,
     source: Array | None = None,
     pair: bool = False,
-) -> None:
+) -> list[Load]:
     """Send bytes to shared memory of one or several CTAs, each completing on its own barrier, or, for a `pair` of
     CTAs, on that of the CTA of its pair which is even or odd as the barrier's is. `source` are the rows of shared
     memory that they come from, if they do."""
+    loads = []
     for rank in destinations(m, thread, mask):
         to, at = target, bar_addr
         if rank is not None:
@@ -104,6 +105,8 @@ def _start_load(
             if source is not None:
                 m.race.proxy.read(np.array([thread]), source, site, barrier.key, load.step)
         m.bulk.load(load)
+        loads.append(load)
+    return loads
 
 
 def _check_pair(m: Machine, to: int, at: int, pair: bool, thread: int, site: int) -> None:
@@ -250,7 +253,7 @@ def _copy_tensor(ins: Instruction, linker: Linker) -> Handler:
             offsets = _inside(m, tensor, box, thread, site)[box.inside]
             data[box.inside] = _fetch_global(m, thread, offsets, tensor.item, site)
             data = tensor.converted(data).view(np.uint8)
-            _start_load(m, thread, site, to, data, bar, masks[index], tensor.swizzle, BOX_ALIGNMENT, pair=pair)
+            start_load(m, thread, site, to, data, bar, masks[index], tensor.swizzle, BOX_ALIGNMENT, pair=pair)
 
     return run
 
@@ -324,7 +327,7 @@ def _load_bulk(ins: Instruction, linker: Linker, space: str, combine: Combine | 
             else:
                 source_rows = rows_of(m, thread, at, length, 0, 16, site, "read")
                 data = m.spaces["shared"].arena.view(8, 2)[source_rows // 16].view(np.uint8).ravel()
-            _start_load(m, thread, site, to, data, bar, masks[index], 0, 16, combine, source_rows)
+            start_load(m, thread, site, to, data, bar, masks[index], 0, 16, combine, source_rows)
 
     return run
 

@@ -1,5 +1,5 @@
 """tcgen05's instructions, decoded for allocation.py, memory.py and products.py (PTX ISA 8.8, 9.7.16.7 to 9.7.16.12).
-Which forms there are is in forms.py: dense products, ld and st of 32x32b."""
+Which forms there are is in forms.py."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from ..instructions.mbarrier import shared_address
 from ..machine import Machine
 from ..operands import address, count, error, per_thread, read
 from ..program import Linker
-from ..syntax import Address, Instruction, Operand, Register, Sink, Vector
+from ..syntax import Address, Instruction, Integer, Operand, Register, Sink, Vector
 from ..table import Decoded, Handler, Kind, Outcome, instruction, whole_warp
 from .allocation import Request
-from .products import Operands
+from .copies import copy
+from .descriptors import SCALED, factors_of
+from .fragments import Fragment, fragment, registers
+from .products import Form, Operands
 
 
 def _warps(m: Machine, sel: Sel, site: int) -> list[Array]:
@@ -93,38 +96,42 @@ def _relinquish(ins: Instruction, linker: Linker) -> Decoded:
     return Decoded(run, whole_warp)
 
 
-def _slots(operand: Operand, ins: Instruction) -> tuple[int, ...]:
-    """The registers of an ld or st, as many as its number says."""
+def _fragment(ins: Instruction, operand: Operand, rest: tuple[Operand, ...]) -> tuple[tuple[int, ...], Fragment]:
+    """The registers of an ld or st, as many as its shape and number say, and where they are."""
     items = operand.items if isinstance(operand, Vector) else (operand,)
+    shape = next(mod for mod in ins.mods if mod[0].isdigit())
     number = int(next(mod[1:] for mod in ins.mods if mod[0] == "x" and mod[1:].isdigit()))
-    if len(items) != number or number not in (1, 2, 4, 8, 16, 32, 64, 128):
-        raise error(ins, f"{ins.opcode} takes {number} registers, not {len(items)}")
+    if not items or len(items) != registers(shape, number):
+        raise error(ins, f"{ins.opcode} takes {registers(shape, number)} registers, not {len(items)}")
     slots = []
     for item in items:
         if isinstance(item, Sink) or not isinstance(item, Register) or item.kind not in ("b32", "u32", "s32", "f32"):
             raise error(ins, f"the registers of {ins.name}.{ins.mods[0]} are of 32 bits")
         slots.append(item.slot)
-    return tuple(slots)
+    split = rest[0].value if rest and isinstance(rest[0], Integer) else 0
+    return tuple(slots), fragment(shape, number, any("pack::16b" in mod for mod in ins.mods), split)
 
 
 @instruction("tcgen05.ld", kind=Kind.WARP)
 def _load(ins: Instruction, linker: Linker) -> Decoded:
-    slots, where, site = _slots(ins.operands[0], ins), address(ins.operands[1], ins, linker), linker.site(ins)
+    slots, shape = _fragment(ins, ins.operands[0], ins.operands[2:])
+    where, site = address(ins.operands[1], ins, linker), linker.site(ins)
 
     def run(m: Machine, sel: Sel) -> None:
         for threads, at in zip(_warps(m, sel, site), where(m, sel).reshape(-1, 32), strict=True):
-            m.tensor.move(threads, at, "ld", slots, site)
+            m.tensor.move(threads, at, "ld", slots, shape, site)
 
     return Decoded(run, whole_warp)
 
 
 @instruction("tcgen05.st", kind=Kind.WARP, results=0)
 def _store(ins: Instruction, linker: Linker) -> Decoded:
-    where, slots, site = address(ins.operands[0], ins, linker), _slots(ins.operands[1], ins), linker.site(ins)
+    slots, shape = _fragment(ins, ins.operands[-1], ins.operands[1:-1])
+    where, site = address(ins.operands[0], ins, linker), linker.site(ins)
 
     def run(m: Machine, sel: Sel) -> None:
         for threads, at in zip(_warps(m, sel, site), where(m, sel).reshape(-1, 32), strict=True):
-            m.tensor.move(threads, at, "st", slots, site)
+            m.tensor.move(threads, at, "st", slots, shape, site)
 
     return Decoded(run, whole_warp)
 
@@ -147,18 +154,41 @@ def _after(ins: Instruction, linker: Linker) -> Handler:
 
 @instruction("tcgen05.mma", results=0)
 def _multiply(ins: Instruction, linker: Linker) -> Handler:
-    """tcgen05.mma.cta_group::n.kind::k [d], a-desc or [a], b-desc, idesc, enable-input-d."""
+    """tcgen05.mma.cta_group::n.kind::k [d], a-desc or [a], b-desc, idesc, enable-input-d, with the addresses of scale
+    factors in front of the last of them where the kind has any."""
     kind = next(mod.partition("::")[2] for mod in ins.mods if mod.startswith("kind"))
-    in_tensor, pair = isinstance(ins.operands[1], Address), _is_pair(ins)
+    in_tensor = isinstance(ins.operands[1], Address)
     d = address(ins.operands[0], ins, linker)
     a = address(ins.operands[1], ins, linker) if in_tensor else read(ins.operands[1], "b64", ins, linker)
     b, word = read(ins.operands[2], "b64", ins, linker), read(ins.operands[3], "b32", ins, linker)
-    accumulate, site = read(ins.operands[4], "pred", ins, linker), linker.site(ins)
+    accumulate, site = read(ins.operands[-1], "pred", ins, linker), linker.site(ins)
+    readers, factors = [d, a, b, word, accumulate], 0
+    if kind in SCALED:
+        vector = next((mod for mod in ins.mods if mod.startswith(("scale_vec", "block1", "block3"))), None)
+        found = factors_of(kind, vector)
+        if found is None:
+            raise error(ins, f"kind {kind} has no products with .{vector or 'block_scale'}")
+        factors = found
+        readers += [address(each, ins, linker) for each in ins.operands[4:6]]
+    form = Form(kind, in_tensor, _is_pair(ins), factors)
 
     def run(m: Machine, sel: Sel) -> None:
-        columns = (per_thread(each(m, sel), sel).tolist() for each in (d, a, b, word, accumulate))
+        columns = (per_thread(each(m, sel), sel).tolist() for each in readers)
         for thread, *values in zip(m.thread[sel].tolist(), *columns, strict=True):
-            m.products.issue(thread, Operands(*values), kind, in_tensor, pair, site)
+            m.products.issue(thread, Operands(*values), form, site)
+
+    return run
+
+
+@instruction("tcgen05.cp", results=0)
+def _copy(ins: Instruction, linker: Linker) -> Handler:
+    where, word = address(ins.operands[0], ins, linker), read(ins.operands[1], "b64", ins, linker)
+    shape, pair, site = ".".join(ins.mods[2:]), _is_pair(ins), linker.site(ins)
+
+    def run(m: Machine, sel: Sel) -> None:
+        words = per_thread(word(m, sel), sel).tolist()
+        for thread, at, each in zip(m.thread[sel].tolist(), where(m, sel).tolist(), words, strict=True):
+            copy(m, thread, at, each, shape, pair, site)
 
     return run
 

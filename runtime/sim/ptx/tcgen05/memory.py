@@ -2,8 +2,9 @@
 9.7.16.8). Which columns are allocated is in allocation.py.
 
 An address has the lane in its upper 16 bits, the column in the lower ones. A warp loads and stores lanes
-32 · (its number % 4) to + 31. ld and st are asynchronous: what they move, they move at the warp's tcgen05.wait (lazy),
-at once (eager), or either (random); the registers of an ld are not to be touched before.
+32 · (its number % 4) to + 31, in the shapes of fragments.py. ld and st are asynchronous: what they move, they move at
+the warp's tcgen05.wait (lazy), at once (eager), or either (random); the registers of an ld are not to be touched
+before.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from ...core.report import Finding
 from ...core.scalars import Array, Sel
 from .allocation import Allocator
+from .fragments import Fragment
 from .order import COLUMNS, GROUP, GROUPS, Engine, TensorOrder
 
 if TYPE_CHECKING:
@@ -27,11 +29,13 @@ _POISON = np.uint32(0xA5A5A5A5)
 
 @dataclass(slots=True, eq=False)
 class Move:
-    """An ld or st of a warp in flight: columns from `column` on, to or from registers."""
+    """An ld or st of a warp in flight: what lies behind a lane and a column, to or from registers."""
 
     warp: int
     kind: str
+    lane: int
     column: int
+    shape: Fragment
     slots: tuple[int, ...]
     values: Array | None  # [registers, 32] of a st
     site: int
@@ -74,8 +78,10 @@ class TensorMemory:
 
     # -- ld and st --------------------------------------------------------------------------------------------------
 
-    def move(self, threads: Array, address: Array, kind: str, slots: tuple[int, ...], site: int) -> None:
-        """A warp loads or stores so many registers of each lane: 32x32b."""
+    def move(
+        self, threads: Array, address: Array, kind: str, slots: tuple[int, ...], shape: Fragment, site: int
+    ) -> None:
+        """A warp loads or stores so many registers of each thread."""
         m, first = self.machine, int(threads[0])
         warp, cta = first // 32, first // m.padded
         at = int(address[0])
@@ -83,19 +89,21 @@ class TensorMemory:
         if (address != at).any():
             self.fault("lane_access", f"the lanes of a warp give different addresses to {kind}", site, first, kind)
         mine = warp % (m.padded // 32) % 4 * 32
-        if lane != mine:
+        if lane != mine and not (shape.height == GROUP and lane == mine + GROUP):
             message = f"lane {lane} of tensor memory is not this warp's, which has lanes {mine} to {mine + 31}"
             self.fault("lane_access", message, site, first, kind)
-        span = self.locate(cta, column, len(slots), site, first, kind)
-        engine, groups = Engine(kind, warp), np.array([mine // GROUP, mine // GROUP + 1])
+        columns = column + shape.touched
+        for run in np.split(columns, np.flatnonzero(np.diff(columns) > 1) + 1):
+            self.locate(cta, int(run[0]), len(run), site, first, kind)
+        engine, groups = Engine(kind, warp), lane // GROUP + np.arange(shape.height // GROUP)
         step = self.order.step(engine)
-        self.order.access(engine, step, threads, cta, groups, span, site, writes=kind == "st")
+        self.order.access(engine, step, threads, cta, groups, columns, site, writes=kind == "st")
         if kind == "ld":
-            self.check_written(cta, groups, span, site, first)
+            self.check_written(cta, groups, columns, site, first)
         values = np.array([m.regs[slot][threads] for slot in slots]) if kind == "st" else None
-        move = Move(warp, kind, column, slots, values, site)
+        move = Move(warp, kind, lane, column, shape, slots, values, site)
         if kind == "st":
-            self.written[cta, groups, span] = True
+            self.written[cta, groups[:, None], columns] = True
         else:
             for slot in slots:
                 self.loading[slot, warp] = move
@@ -107,15 +115,13 @@ class TensorMemory:
             self.moves.append(move)
 
     def _do(self, move: Move) -> None:
-        m = self.machine
-        cta, lane = move.warp * 32 // m.padded, move.warp % (m.padded // 32) % 4 * 32
-        block = self.cells[cta, lane : lane + 32, move.column : move.column + len(move.slots)]
+        m, cells = self.machine, self.cells[move.warp * 32 // self.machine.padded]
         if move.values is not None:
-            block[:] = move.values.T
+            move.shape.store(cells, move.lane, move.column, move.values)
             return
         threads = slice(move.warp * 32, move.warp * 32 + 32)
-        for number, slot in enumerate(move.slots):
-            m.regs[slot][threads] = block[:, number]
+        for slot, values in zip(move.slots, move.shape.load(cells, move.lane, move.column), strict=True):
+            m.regs[slot][threads] = values
 
     def wait(self, threads: Array, kind: str) -> None:
         """tcgen05.wait::ld or ::st of whole warps."""
@@ -146,11 +152,15 @@ class TensorMemory:
 
     # -- findings ---------------------------------------------------------------------------------------------------
 
-    def check_written(self, cta: int, groups: Array, span: slice, site: int, thread: int) -> None:
-        """Some lanes of each of these columns must have been written since the allocation."""
-        lacking = ~self.written[cta, groups, span].any(axis=0)
+    def check_written(
+        self, cta: int, groups: Array, span: slice | Array, site: int, thread: int, everywhere: bool = False
+    ) -> None:
+        """Some lanes, or all groups of lanes, of each of these columns must have been written since the allocation."""
+        columns = np.arange(COLUMNS)[span]
+        written = self.written[cta, groups[:, None], columns]
+        lacking = ~(written.all(axis=0) if everywhere else written.any(axis=0))
         if lacking.any():
-            column = span.start + int(np.flatnonzero(lacking)[0])
+            column = int(columns[lacking][0])
             message = f"column {column} of tensor memory is read, and nothing has written these lanes of it"
             access = self.machine.access("read", site, thread)
             self.machine.find(Finding("uninitialised", message, access, space="tensor"))

@@ -5,7 +5,7 @@ Each access is a step of an engine: of the thread that issues products ("mma"), 
 stores ("st"). Per cell (16 lanes of a column) there is the last write and, by engine, the last read. An access is in
 order with an earlier one that conflicts if
 
-    the same thread's products   have the same accumulator and shape
+    the same thread's products   have the same accumulator and shape; or one is a tcgen05.cp, see copies.py
     the same warp                has waited for its ld or st (tcgen05.wait)
     another engine's             completion is known to each thread of the access, and known at its last
                                  fence::after_thread_sync. A product's is told by a commit's arrival; that of ld and st
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..machine import Machine
 
 GROUP = 16  # lanes of a cell
+COPY = -1  # the chain of what tcgen05.cp accesses
 GROUPS, COLUMNS = 8, 512
 
 
@@ -163,7 +164,7 @@ class TensorOrder:
         threads: Array,
         cta: int,
         groups: Array,
-        columns: slice,
+        columns: slice | Array,
         site: int,
         writes: bool,
         chain: int = 0,
@@ -197,7 +198,7 @@ class TensorOrder:
         threads: Array,
         cta: int,
         groups: Array,
-        columns: slice,
+        columns: slice | Array,
         site: int,
         writes: bool,
         chain: int = 0,
@@ -216,11 +217,13 @@ class TensorOrder:
             seen = np.stack([who, steps, chains, sites], 1)[steps > 0]
             for other, when, other_chain, other_site in np.unique(seen, axis=0).tolist():
                 chained = chain != 0 and chain == other_chain and hazard == "WAW"
+                if engine.kind == "mma":
+                    chained |= other_chain == COPY or (chain == COPY and hazard == "WAR")
                 lacks = self._lacks(engine, threads, self.engines[other], when, chained)
                 if lacks is not None:
                     at = int(np.flatnonzero((who == other) & (steps == when) & (sites == other_site))[0])
-                    width = len(range(*columns.indices(COLUMNS)))
-                    place = int(groups[at // width]), int(np.arange(COLUMNS)[columns][at % width])
+                    named = np.arange(COLUMNS)[columns]
+                    place = int(groups[at // len(named)]), int(named[at % len(named)])
                     self._report(lacks, hazard, engine, int(threads[0]), site, self.engines[other], other_site, place)
                     return
 

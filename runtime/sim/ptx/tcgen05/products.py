@@ -7,7 +7,8 @@ complete. Until then their operands in shared memory, and A in tensor memory, ar
 
 A thread of either CTA of a pair may issue; the shared memory and the tensor memory of both are accessed, at the same
 addresses (datapaths.py). A in tensor memory has 4 bytes of K a column. Products are exact in single precision and
-summed there, along K first, then onto the accumulator; the hardware's order of additions is not specified.
+summed there, along K first, then onto the accumulator; the hardware's order of additions is not specified. With scale
+factors (scales.py) the sum along the K of one instruction is in double precision, and rounded then.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from ...core.report import Finding
 from ...core.scalars import Array
 from ..instructions.bulk_copy import Load
 from ..instructions.mbarrier import MBarrier
-from ..instructions.tensor_core import to_float
 from ..instructions.wgmma_layout import Descriptor
 from ..race.async_clocks import joined
 from .datapaths import Part, parts, width
 from .descriptors import Product, matrix, product
+from .elements import values
 from .order import GROUP, Engine
+from .scales import Factors, load_factors, read_factors, scaled
 
 if TYPE_CHECKING:
     from ..machine import Machine
@@ -46,13 +48,27 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """What an instruction says: addresses in tensor memory, descriptors, whether it adds to what is there."""
+    """What an instruction is given: addresses in tensor memory, descriptors, whether it adds to what is there; where
+    the scale factors are."""
 
     d: int
     a: int
     b: int
     word: int
     accumulates: bool
+    scale_a: int = 0
+    scale_b: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What an instruction is. `in_tensor`: A is an address, not a descriptor; `pair`: of CTAs; `factors`: scale factors
+    for 32 bytes of K, of a kind that has any."""
+
+    kind: str
+    in_tensor: bool
+    pair: bool
+    factors: int = 0
 
 
 class Products:
@@ -62,22 +78,18 @@ class Products:
         self.machine = machine
         self.schedule = machine.launch.schedule
         self.pending: list[Operation] = []
-        self.chains: dict[tuple[int, int, Product], int] = {}  # accumulators: CTA, address, shape
+        self.chains: dict[tuple[int, int, str, int, int], int] = {}  # accumulators: CTA, address, kind, M, N
         self.latest: dict[int, tuple[int, int]] = {}  # per thread: its last product's step and instruction
         self.known: dict[int, Array] = {}  # per thread: what it knew to be complete when it issued that
         self.reached: dict[int, set[int]] = {}  # per thread: the CTAs that its products are of
 
-    def issue(self, thread: int, given: Operands, kind: str, in_tensor: bool, pair: bool, site: int) -> None:
-        """One thread issues a product. `in_tensor`: A is an address, not a descriptor."""
-        m = self.machine
-        memory, cta = m.tensor, thread // m.padded
-        ctas = [cta & ~1, cta | 1] if pair else [cta]
-        if pair:
-            self._check_peer(memory.allocator.peer(thread, site), thread, site)
+    def issue(self, thread: int, given: Operands, form: Form, site: int) -> None:
+        """One thread issues a product."""
+        memory, ctas = self.machine.tensor, self.ctas(thread, form.pair, site)
         try:
-            shape = product(given.word, kind, in_tensor, len(ctas))
-            a_layout = None if in_tensor else matrix(given.a, shape.a_mn_major, shape.item)
-            b_layout = matrix(given.b, shape.b_mn_major, shape.item)
+            shape = product(given.word, form.kind, form.in_tensor, len(ctas), form.factors)
+            a_layout = None if form.in_tensor else matrix(given.a, shape.a_mn_major, shape.bits)
+            b_layout = matrix(given.b, shape.b_mn_major, shape.bits)
         except ValueError as reason:
             memory.fault("bad_descriptor", str(reason), site, thread, "mma")
             return
@@ -89,30 +101,62 @@ class Products:
             memory.locate(each, column, width(shape.m, shape.n, len(ctas)), site, thread, "mma")
         step = self.begin(thread, ctas, site)
         where = parts(shape.m, shape.n, ctas, lane, column)
-        a_columns = self._a_columns(thread, given, where, step, site) if in_tensor else None
+        a_columns = self._a_columns(thread, given, where, step, site) if form.in_tensor else None
         a_rows = None
         if a_layout is not None:
             a_rows = [self._rows(a_layout, shape.m // len(ctas), shape, True, each, thread, site) for each in ctas]
         b_rows = [self._rows(b_layout, shape.n // len(ctas), shape, False, each, thread, site) for each in ctas]
         self.read_shared(thread, [*(a_rows or ()), *b_rows], step, site)
-        chain = self.chains.setdefault((ctas[0], given.d, shape), len(self.chains) + 1)
+        accumulator = ctas[0], given.d, form.kind, shape.m, shape.n
+        chain = self.chains.setdefault(accumulator, len(self.chains) + 1)
+        factors = self._factors(thread, given, shape, where, step, chain, site)
         for part in where:
             self._accumulate(thread, part, step, chain, given.accumulates, site)
 
         def run() -> None:
-            b = np.concatenate([self._operand(rows, shape.b, shape.b_mn_major) for rows in b_rows])
-            for part in where:
+            all_b = np.concatenate([self._operand(rows, shape.b, shape.b_mn_major) for rows in b_rows])
+            for index, part in enumerate(where):
                 if a_rows is None:
                     assert a_columns is not None
-                    words = memory.cells[part.cta][part.lanes, a_columns]
-                    a = to_float(np.ascontiguousarray(words), shape.a)
+                    a = values(memory.cells[part.cta][part.lanes, a_columns], shape.a)
                 else:
                     a = self._operand(a_rows[part.cta - ctas[0]], shape.a, shape.a_mn_major)[part.rows]
-                _add(memory.cells[part.cta], part, shape, a, b[part.n], given.accumulates)
+                b = all_b[part.n]
+                if shape.scaling is not None:
+                    firsts = shape.scaling.a_byte, shape.scaling.b_byte
+                    of_a, of_b = (
+                        load_factors(self.machine, each, shape, first, thread, site)
+                        for each, first in zip(factors[index], firsts, strict=True)
+                    )
+                    a, b = scaled(a, of_a[part.rows]), scaled(b, of_b)
+                _add(memory.cells[part.cta], part, shape, a, b, given.accumulates)
 
         self.put(thread, step, run)
 
+    def _factors(
+        self, thread: int, given: Operands, shape: Product, where: list[Part], step: int, chain: int, site: int
+    ) -> list[tuple[Factors, Factors]]:
+        """The scale factors of A and B for each part, where the kind has any."""
+        if shape.scaling is None:
+            return []
+
+        def read(address: int, part: Part, count: int) -> Factors:
+            return read_factors(self.machine, thread, step, chain, address, part, count, site)
+
+        return [
+            (read(given.scale_a, part, len(part.rows)), read(given.scale_b, part, part.n.stop - part.n.start))
+            for part in where
+        ]
+
     # -- what every operation of these engines does -------------------------------------------------------------------
+
+    def ctas(self, thread: int, pair: bool, site: int) -> list[int]:
+        """The CTA of a thread, or both of its pair."""
+        cta = thread // self.machine.padded
+        if not pair:
+            return [cta]
+        self._check_peer(self.machine.tensor.allocator.peer(thread, site), thread, site)
+        return [cta & ~1, cta | 1]
 
     def begin(self, thread: int, ctas: list[int], site: int) -> int:
         """A new step of a thread's engine."""
@@ -184,7 +228,7 @@ class Products:
     ) -> Array:
         """The arena rows (of 16 bytes) of `count` rows of an operand in a CTA's shared memory."""
         if shape.a_mn_major if is_a else shape.b_mn_major:
-            addresses = layout.mn_major(shape.k, count * shape.item // 16)
+            addresses = layout.mn_major(shape.k, count * shape.bits // 128)
         else:
             addresses = layout.k_major(count, 2)
         return self.locate(addresses, cta, thread, site)
@@ -192,8 +236,8 @@ class Products:
     def _operand(self, rows: Array, kind: str, mn_major: bool) -> Array:
         """Rows of 16 bytes [rows, pieces] of the arena as a matrix [M or N, K]."""
         words = self.machine.spaces["shared"].arena.view(4, 4)[rows]
-        values = to_float(np.ascontiguousarray(words.reshape(len(words), -1)), kind)
-        return values.T if mn_major else values
+        matrix = values(words.reshape(len(words), -1), kind)
+        return matrix.T if mn_major else matrix
 
     # -- completion -------------------------------------------------------------------------------------------------
 
@@ -251,7 +295,10 @@ class Products:
 
 def _add(cells: Array, part: Part, shape: Product, a: Array, b: Array, accumulates: bool) -> None:
     """The product of one part, into tensor memory."""
-    sums = np.matmul(a.astype(np.float32), b.astype(np.float32).T)
+    if shape.scaling is None:
+        sums = np.matmul(a.astype(np.float32), b.astype(np.float32).T)
+    else:
+        sums = np.matmul(a, b.T).astype(np.float32)
     if shape.negative:
         sums = -sums
     old = cells[part.lanes, part.columns]

@@ -33,7 +33,7 @@ from minitile.backends.nvidia.hopper.wgmma import plan_wgmma, refusal
 from minitile.backends.nvidia.targets import TARGETS
 from minitile.hardware import Target
 from minitile.ir.core import Op, Value
-from minitile.ir.diagnostics import MinitileError, ResourceError, TypeMismatchError
+from minitile.ir.diagnostics import MinitileError, ResourceError, TargetError, TypeMismatchError
 from minitile.ir.ops import arith, blackwell, roles, thread, tile
 from minitile.ir.origin import LANDED, Origin
 from minitile.ir.types import BufferType, DType, TensorType, f32
@@ -94,6 +94,8 @@ def rules_for(target: Target) -> Rules:
         try:
             return plan_gemm(op, threads, target)
         except MinitileError as error:
+            if target.has("tcgen05") and op.scaled:  # before `tensor_memory`, which has a better reason
+                raise TargetError(f"T.gemm_blockscaled: {misfit_of(op, threads, target)}", op.loc) from None
             if target.has("wgmma"):
                 error.hint += (
                     f"; {refusal(op, threads) or 'wgmma does it; compile --explain says why it is not used here'}"

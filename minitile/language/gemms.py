@@ -175,15 +175,18 @@ def gemm_blockscaled(
     sf_b_granularity_k: int = 32,
 ) -> None:
     """C += (A · scales) · (B · scales), microscaled (MX): blocks of 32 elements along K share a scale 2^(byte - 127).
-    gfx950.
+    gfx950, sm_100a, sm_103a.
+
+    On sm_100a and sm_103a both are fp8, mixed as one likes, or both float4_e2m1fn; K a multiple of 128, or of 64 where
+    16 elements share a scale, and M of 128, N of 32.
 
     Args:
         A: as of T.gemm, of float8_e4m3fn or float8_e5m2, mixed as one likes; or of uint8, packed along K, the last
             dimension.
         B: likewise.
         C: a float32 fragment.
-        SFA: M×K/32 scales of uint8, in shared memory or a fragment, not transposed.
-        SFB: N×K/32 scales, likewise.
+        SFA: M×K/32 scales of uint8, in shared memory or a fragment, not transposed; or M×K/16 of float8_e4m3fn.
+        SFB: N×K/32 scales, likewise, or N×K/16.
         transpose_A: as of T.gemm.
         transpose_B: as of T.gemm.
         policy: as of T.gemm.
@@ -191,8 +194,8 @@ def gemm_blockscaled(
         a_format: what is packed in A's uint8: T.float4_e2m1fn, T.float6_e2m3fn or T.float6_e3m2fn.
         b_format: likewise of B.
         k_start: 0.
-        sf_a_granularity_k: 32.
-        sf_b_granularity_k: 32.
+        sf_a_granularity_k: the elements that share a scale: 32, or 16 (sm_100a, sm_103a; both of float4_e2m1fn).
+        sf_b_granularity_k: the same.
 
     Raises:
         TypeMismatchError: other dtypes, shapes of scales that do not fit.
@@ -212,8 +215,8 @@ def gemm_blockscaled(
         ```
     """
     trace = tile_scope("T.gemm_blockscaled")
-    check_blocks(trace, k_start, (sf_a_granularity_k, sf_b_granularity_k))
-    scaled = read_scaled(trace, SFA, SFB, a_format, b_format)
+    block = check_blocks(trace, k_start, (sf_a_granularity_k, sf_b_granularity_k))
+    scaled = read_scaled(trace, SFA, SFB, a_format, b_format, block)
     _gemm(A, B, C, transpose_A, transpose_B, policy, clear_accum, in_flight=False, scaled=scaled)
 
 

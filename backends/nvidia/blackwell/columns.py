@@ -2,6 +2,7 @@
 
     accumulators          one after the other, each as many columns as layouts.py says
     that do not fit       the buffer of one of the same shape whose lifetime does not overlap
+    scales of blocks      columns of their own
     factors A of products the columns of an accumulator that has been loaded before: attention's weights those of the
                           scores that they are made of; each block of rows where the accumulator's is
 
@@ -18,7 +19,7 @@ from typing import Any
 
 from minitile.analysis.op_places import Places
 from minitile.backends.nvidia.blackwell.accumulators import Accumulator, is_tile
-from minitile.backends.nvidia.blackwell.layouts import words
+from minitile.backends.nvidia.blackwell.layouts import scale_columns, words
 from minitile.backends.nvidia.blackwell.shapes import COLUMNS, allocated
 from minitile.ir.core import Block, Op
 from minitile.ir.ops import tile
@@ -65,7 +66,7 @@ def place(body: Block, found: Sequence[Accumulator]) -> Layout:
     for each in found:
         before, spots = layout.used, dict(layout.spots)
         if _accumulator(layout, each, placed, places) and all(
-            _factor(layout, gemm, [*placed, each], places) for gemm in each.gemms if is_tile(gemm.a)
+            _operands(layout, gemm, [*placed, each], places) for gemm in each.gemms
         ):
             placed.append(each)
             continue
@@ -85,6 +86,14 @@ def _accumulator(layout: Layout, each: Accumulator, placed: Sequence[Accumulator
             layout.spots[each] = layout.spots[other]
             return True
     return False
+
+
+def _operands(layout: Layout, gemm: tile.Gemm, placed: Sequence[Accumulator], places: Places) -> bool:
+    """What of a product's operands goes to tensor memory: a factor, scales of blocks."""
+    if is_tile(gemm.a) and not _factor(layout, gemm, placed, places):
+        return False
+    scales = {"a_scale": gemm.a_scale, "b_scale": gemm.b_scale}
+    return all(v is None or layout.new((gemm, name), 1, scale_columns(v.shape)) for name, v in scales.items())
 
 
 def _factor(layout: Layout, gemm: tile.Gemm, placed: Sequence[Accumulator], places: Places) -> bool:

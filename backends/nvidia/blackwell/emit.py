@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from minitile.backends.nvidia.blackwell.shapes import NVF4
 from minitile.backends.nvidia.emit.emitter import Emitter
 from minitile.backends.nvidia.emit.hopper import _moved, _place
 from minitile.ir.core import Op, Value
@@ -38,7 +39,9 @@ def alloc(w: Emitter, op: blackwell.TensorAlloc) -> None:
 
 def products(w: Emitter, op: blackwell.TensorProducts) -> None:
     opcode = f"tcgen05.mma.{_group(op)}.kind::{op.kind}"
-    d, word = w.register(w.element(op.d), "b32"), w.register(str(op.instruction), "b32")
+    if op.kind.startswith(NVF4.name):
+        w.isa = max(w.isa, "8.7", key=float)
+    d = w.register(w.element(op.d), "b32")
     always, adds = w.temp("pred"), w.temp("pred")
     w.emit(f"setp.eq.u32 {always}, 0, 0;")
     given = w.element(op.accumulate)
@@ -52,7 +55,16 @@ def products(w: Emitter, op: blackwell.TensorProducts) -> None:
         to = f"[{d}+{op.d_offsets[part]}]" if op.d_offsets[part] else f"[{d}]"
         y = _moved(w, op.b, op.b_offsets[at])
         x = _column(w, op.a, offset) if op.a_in_tensor else _moved(w, op.a, offset)
-        w.emit(f"{opcode} {to}, {x}, {y}, {word}, {always if k else adds};")
+        word = w.register(str(_signed(op.instructions[k])), "b32")
+        scales = ""
+        if op.a_scale is not None and op.b_scale is not None:
+            places = (op.a_scale, op.a_scale_offsets[at]), (op.b_scale, op.b_scale_offsets[k])
+            scales = "".join(f"{_column(w, *place)}, " for place in places)
+        w.emit(f"{opcode} {to}, {x}, {y}, {word}, {scales}{always if k else adds};")
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word >> 31 else word
 
 
 def _column(w: Emitter, address: Value, offset: int) -> str:

@@ -129,6 +129,8 @@ class _Split:
         """All that reads the rings of products are products; all operands of those come by rings."""
         payload = {v for ring in self.pipelines.values() for v in ring.payload}
         for gemm in self.gemms:
+            if gemm.a_scale is not None:
+                raise _Refused("threads write scales of blocks")
             for v in (gemm.a, gemm.b):
                 if v not in payload:
                     raise _Refused(f"threads write {v.name or 'an operand'}")

@@ -76,10 +76,29 @@ def accumulator(shape: tuple[int, int], threads: int) -> Layout | None:
     return None
 
 
+# Scales of blocks: of row r the word, of four scales, lies in lane r % 32 and column r / 32, the same in each 32 lanes;
+# the next word rows / 32 columns behind (PTX ISA 8.8, 9.7.16.10.7; CUTLASS, mma_traits_sm100_frag.hpp, `tmem_sf_frg`).
+IN_WORD = 4
+
+
+def scale_columns(shape: tuple[int, ...]) -> int:
+    """Of scales, rows × blocks of K."""
+    return shape[0] // 32 * (shape[1] // IN_WORD)
+
+
+@lru_cache(maxsize=64)
+def scales(shape: tuple[int, int], threads: int) -> Layout:
+    """The layout in which each warp stores all scales."""
+    rows, count = shape
+    registers = Digit(IN_WORD, 1, 1), Digit(rows // 32, 0, 32), Digit(count // IN_WORD, 1, IN_WORD)
+    return Layout(shape, registers, (Digit(32, 0, 1),), (Digit(threads // 32, None, 0),))
+
+
 def load_plan(op: blackwell.TensorLoad | blackwell.TensorStore, threads: int) -> GemmPlan:
     """The layout of a load or store, as the plan of the gemm that it is of."""
     moved = op.result if isinstance(op, blackwell.TensorLoad) else op.value
     shape = moved.shape[0], moved.shape[1]
-    layout = accumulator(shape, threads)
+    of_scales = isinstance(op, blackwell.TensorStore) and op.scales
+    layout = scales(shape, threads) if of_scales else accumulator(shape, threads)
     assert layout is not None
     return GemmPlan("", (*shape, 0), (0, 0, 0), (0, 0), 0, layout, layout, layout)

@@ -19,6 +19,7 @@ from minitile.analysis.tf32_rounding import Rounding
 from minitile.backends.nvidia.blackwell.descriptors import SHARED, SWIZZLE, VERSION, instruction, word
 from minitile.backends.nvidia.blackwell.layouts import (
     HALF_ROWS,
+    IN_WORD,
     ROWS,
     WORD_BITS,
     accumulator,
@@ -26,8 +27,9 @@ from minitile.backends.nvidia.blackwell.layouts import (
     columns_of,
     instruction_shape,
     own_blocks,
+    scale_columns,
 )
-from minitile.backends.nvidia.blackwell.shapes import I8, Kind, kind_of, misfit
+from minitile.backends.nvidia.blackwell.shapes import ATOM_K_BYTES, I8, Kind, kind_of, misfit
 from minitile.backends.nvidia.hopper import pipelines
 from minitile.backends.nvidia.hopper.explicit import barrier_word
 from minitile.backends.nvidia.hopper.wgmma import _Operand, panels_of, readable
@@ -58,17 +60,20 @@ def misfit_of(
     buffers do, without `rounding` to be rounded to tf32."""
     by_hand = isinstance(op, blackwell.TensorGemm)
     into = op.d if isinstance(op, blackwell.TensorGemm) else op.c
-    kind = kind_of(op.a.dtype.name, op.b.dtype.name, into.dtype.name)
-    scaled = isinstance(op, tile.Gemm) and op.scaled
-    if scaled or kind is None or (kind is I8 and not target.has("tcgen05_int8")):
-        return f"{op.a.dtype} by {op.b.dtype} into {into.dtype} is not among its types"
+    kind = _kind(op)
+    if kind is None or (kind is I8 and not target.has("tcgen05_int8")):
+        with_ = f" with scales of {op.a_scale.dtype}" if op.a_scale is not None else ""
+        return f"{' by '.join(op.formats)} into {into.dtype}{with_} is not among its types"
     (m, n), k = into.shape, op.depth
     if (m % ROWS and m != HALF_ROWS) or n % 16:
         return f"rows are {HALF_ROWS} or come in blocks of {ROWS}, columns in steps of 16, not {m}x{n}"
     if reason := misfit(kind, *instruction_shape((m, n))):
         return reason
-    if k % kind.k:
-        return f"K = {k} is not a multiple of {kind.k}, which one instruction of {op.a.dtype} takes"
+    step = kind.k * (IN_WORD // kind.factors if kind.factors else 1)
+    if k % step or (kind.factors and n % 32):
+        if kind.factors:
+            return f"words of four scales want K in steps of {step} and N of 32, not {k} and {n}"
+        return f"K = {k} is not a multiple of {step}, which one instruction of {op.a.dtype} takes"
     if not by_hand and (threads % WARPGROUP or accumulator((m, n), threads) is None):
         return f"{threads} threads are not whole warpgroups that share {m}x{n}"
     operands = [
@@ -76,7 +81,7 @@ def misfit_of(
         ("B", op.b, op.b_indices, 1 if op.transpose_b else 0, instruction_shape((m, n))[1]),
     ]
     if isinstance(op.a.type, TileType) or in_tensor_memory(op.a):  # in the lanes of the accumulator
-        if op.transpose_a or m == HALF_ROWS or (not by_hand and accumulator((m, k), threads) is None):
+        if op.transpose_a or m == HALF_ROWS or kind.factors or (not by_hand and accumulator((m, k), threads) is None):
             return f"a tile A is stored in rows that {threads} threads share, not {'turned' if op.transpose_a else k}"
         del operands[0]
     for name, value, starts, k_dim, length in operands:
@@ -84,6 +89,12 @@ def misfit_of(
         if reason := reason or _unrounded(name, value, kind, k_dim, rounding):
             return reason
     return ""
+
+
+def _kind(op: tile.Gemm | blackwell.TensorGemm) -> Kind | None:
+    into = op.d if isinstance(op, blackwell.TensorGemm) else op.c
+    scale = "" if op.a_scale is None else op.a_scale.dtype.name
+    return kind_of(*op.formats, into.dtype.name, scale)
 
 
 def _unreadable(
@@ -204,18 +215,18 @@ def free(low: Lowering, op: blackwell.TensorFree) -> None:
 
 def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
     b, d = low.b, low.get(op.d)
-    kind = kind_of(op.a.dtype.name, op.b.dtype.name, op.d.dtype.name)
+    kind = _kind(op)
     assert kind is not None
     rows, columns = instruction_shape(op.d.shape)
-    ctas, dtypes = 1 + op.pair, (op.a.dtype.name, op.b.dtype.name)
-    steps, apart = range(0, op.k, kind.k), op.groups > 1
+    ctas, apart, number = 1 + op.pair, op.groups > 1, op.k // kind.k
+    steps = range(0, number * ATOM_K_BYTES * 8 // op.b.dtype.bits, ATOM_K_BYTES * 8 // op.b.dtype.bits)
     parts = chains(op.d.shape, _stride(op.d))
     parts = parts[: len(parts) // op.groups]
     y = _Matrix(low, op.b, op.b_slot, op.b_indices, 1 if op.transpose_b else 0)
     in_tensor = in_tensor_memory(op.a)
     if in_tensor:
         first, a_mn = _own(low, _column(low, op.a, None), apart * len(parts) * _stride(op.a)), False
-        offsets = [row // ROWS * _stride(op.a) + k * kind.bits // WORD_BITS for row, _, _ in parts for k in steps]
+        offsets = [row // ROWS * _stride(op.a) + k * op.a.dtype.bits // WORD_BITS for row, _, _ in parts for k in steps]
     else:
         x = _Matrix(low, op.a, op.a_slot, op.a_indices, 0 if op.transpose_a else 1)
         step = apart * x.at(len(parts) * ROWS, 0) >> 4
@@ -230,10 +241,16 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
         low.get(op.accumulate),
         ring,
         d,
-        (low.get(op.a), low.get(op.b)),
+        tuple(low.get(v) for v in (op.a, op.b, op.a_scale, op.b_scale) if v is not None),
         slots if len(slots) == 2 else (),
-        kind.name,
-        instruction(kind, dtypes, op.d.dtype.name, rows * ctas, columns, (a_mn, not y.k_major), ctas),
+        kind.suffix,
+        tuple(
+            instruction(
+                *(kind, op.formats, op.d.dtype.name, rows * ctas, columns, (a_mn, not y.k_major), ctas),
+                scale_byte=step * kind.factors % IN_WORD,
+            )
+            for step in range(number)
+        ),
         tuple(address for _, _, address in parts),
         tuple(offsets),
         tuple(y.at(column, k) >> 4 for _, column, _ in parts for k in steps),
@@ -243,6 +260,7 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
         a_in_tensor=in_tensor,
         by="group" if apart else "one",
         pair=op.pair,
+        **_scales(low, op, kind, parts, number),
     )
     if op.barriers is not None:
         with b.when(low.first_thread()):
@@ -263,6 +281,22 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
         b.emit(hopper.MbarrierArrive(barrier, ring, predicate=lane))
     with b.because(Origin("tensor_memory", "products are complete")):
         b.emit(hopper.MbarrierWait(barrier, ring, low.get(op.phase)))
+
+
+def _scales(
+    low: Lowering, op: blackwell.TensorGemm, kind: Kind, parts: list[tuple[int, int, int]], number: int
+) -> dict[str, Any]:
+    """Where the scales of each part and step begin, in a product that has some."""
+    if op.a_scale is None or op.b_scale is None:
+        return {}
+    words = [step * kind.factors // IN_WORD for step in range(number)]
+    a_rows, b_rows = op.a_scale.shape[0], op.b_scale.shape[0]
+    return {
+        "a_scale": _column(low, op.a_scale, None),
+        "b_scale": _column(low, op.b_scale, None),
+        "a_scale_offsets": tuple((word * a_rows + row) // 32 for row, _, _ in parts for word in words),
+        "b_scale_offsets": tuple(word * b_rows // 32 for word in words),
+    }
 
 
 def _own(low: Lowering, first: Value, step: int) -> Value:
@@ -323,6 +357,13 @@ def load(low: Lowering, op: blackwell.TensorLoad) -> Value:
 
 
 def store(low: Lowering, op: blackwell.TensorStore) -> None:
+    if op.scales:
+        warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
+        with low.b.when(low.b.compare("lt", warp, WARPGROUP // 32)):  # all lanes have them then
+            columns, counts = zip(*_pieces(scale_columns(op.d.shape)), strict=True)
+            address = low.b.add(_column(low, op.d, None), _lanes(low))
+            low.b.emit(blackwell.TensorWrite(address, low.get(op.d), low.get(op.value), columns, counts))
+        return
     address, parts = _share(low, op.d, None, layout_of(op.value), op.column)
     columns, counts = zip(*parts, strict=True)
     value = low.get(op.value)
@@ -339,18 +380,27 @@ def _share(
     b, bits = low.b, d.dtype.bits
     columns = layout.reg[0].size * bits // WORD_BITS
     rows = layout.reg[1].size if len(layout.reg) > 1 else 1
-    warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
-    lanes = b.value(arith.Shl(b.floormod(warp, 4), b.constant(21)))
-    address = b.add(b.add(_column(low, d, slot), column * bits // WORD_BITS), lanes)
+    address = b.add(b.add(_column(low, d, slot), column * bits // WORD_BITS), _lanes(low))
     if low.threads > WARPGROUP:
         by_rows = own_blocks(d.shape, low.threads // WARPGROUP) > 0
         address = b.add(address, b.mul(_group(low), rows * _stride(d) if by_rows else columns))
+    return address, [(row * _stride(d) + at, count) for row in range(rows) for at, count in _pieces(columns)]
+
+
+def _lanes(low: Lowering) -> Value:
+    """What is to be added to an address for the first of the warp's lanes."""
+    warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
+    return low.b.value(arith.Shl(low.b.floormod(warp, 4), low.b.constant(21)))
+
+
+def _pieces(columns: int) -> list[tuple[int, int]]:
+    """Columns as one load or store after the other: the first of each, and how many."""
     parts, at = [], 0
     while at < columns:
         count = min(MOST_AT_ONCE, 1 << (columns - at).bit_length() - 1)
         parts.append((at, count))
         at += count
-    return address, [(row * _stride(d) + at, count) for row in range(rows) for at, count in parts]
+    return parts
 
 
 class _Matrix(_Operand):

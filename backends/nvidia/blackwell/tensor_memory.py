@@ -32,6 +32,7 @@ from minitile.backends.nvidia.blackwell.columns import Layout, place
 from minitile.backends.nvidia.blackwell.products import misfit_of
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, blackwell, control, roles, tile
 from minitile.ir.origin import Origin, places
 from minitile.ir.rewrite import recast
@@ -52,12 +53,14 @@ def tensor_memory(kernel: Kernel, context: Any) -> None:
     found = search.run(body)
     layout = place(body, [each for each in found if not each.reason])
     for each in found:
-        if each.reason:
-            context.notes += [f"T.gemm{_where(op)} is mma.sync, not tcgen05: {each.reason}" for op in each.gemms]
+        for gemm in each.gemms if each.reason else ():
+            if gemm.scaled:
+                raise TargetError(f"T.gemm_blockscaled: {each.reason}", gemm.loc, "only tcgen05 takes scales here")
+            context.notes.append(f"T.gemm{_where(gemm)} is mma.sync, not tcgen05: {each.reason}")
     chosen = [each for each in found if not each.reason]
     if chosen:
-        for op in search.rounding.writers(gemm for each in chosen for gemm in each.gemms):
-            op.tf32 = True  # type: ignore[attr-defined]
+        for writer in search.rounding.writers(gemm for each in chosen for gemm in each.gemms):
+            writer.tf32 = True  # type: ignore[attr-defined]
         _Rewrite(chosen, layout).whole(body)
     if any(type(op) is tile.Gemm for op in body.walk()):  # threads read what TMA overwrites
         for op in body.walk():
@@ -190,6 +193,7 @@ class _Rewrite:
     def __init__(self, chosen: list[Accumulator], layout: Layout) -> None:
         self.chosen, self.layout = chosen, layout
         self.operands: dict[tile.Gemm, Value] = {}  # where factors that are tiles go
+        self.scales: dict[tile.Gemm, tuple[Value, Value]] = {}  # and scales of blocks
         self.of = {value: each for each in chosen for value in each.members}
         self.gemms: dict[Op, Accumulator] = {gemm: each for each in chosen for gemm in each.gemms}
         self.flags: dict[Value, Value] = {}
@@ -220,6 +224,13 @@ class _Rewrite:
             for gemm in (op for each in self.chosen for op in each.gemms if is_tile(op.a)):
                 shape = gemm.a.shape[0], gemm.a.shape[1]
                 self.operands[gemm] = self.alloc(memory, gemm, gemm.a.name or "a", shape, gemm.a.dtype, buffers)
+            for gemm in (op for each in self.chosen for op in each.gemms if op.scaled):
+                places = [
+                    self.alloc(memory, (gemm, name), name, (v.shape[0], v.shape[1]), v.dtype, buffers)
+                    for name, v in (("a_scale", gemm.a_scale), ("b_scale", gemm.b_scale))
+                    if v is not None
+                ]
+                self.scales[gemm] = places[0], places[1]
             phase = b.constant(0)
         self.block(body, phase)
         end = [body.ops.pop()] if body.terminator is not None else []
@@ -342,6 +353,10 @@ class _Rewrite:
         if op in self.operands:
             a = self.operands[op]
             b.emit(blackwell.TensorStore(self.tiles.get(op.a, op.a), a, tf32=a.dtype is f32))
+        scales = self.scales.get(op, (None, None))
+        for tile_, buffer in zip((op.a_scale, op.b_scale), scales, strict=True):
+            if tile_ is not None and buffer is not None:
+                b.emit(blackwell.TensorStore(self.tiles.get(tile_, tile_), buffer, scales=True))
         b.emit(
             blackwell.TensorGemm(
                 a,
@@ -359,6 +374,10 @@ class _Rewrite:
                 a_dims=op.a_dims,
                 b_dims=op.b_dims,
                 reused=each.is_reused(op, self.around) or self.layout.shares(each),
+                a_scale=scales[0],
+                b_scale=scales[1],
+                a_format=op.a_format,
+                b_format=op.b_format,
             )
         )
         self.flags[op.result] = b.constant(True, bool_)

@@ -34,7 +34,7 @@ def by_warpgroups(kernel: Kernel, context: Any) -> None:
     def fits(v: Value) -> bool:
         return v in payload or in_tensor_memory(v)
 
-    if not all(fits(op.a) and fits(op.b) and own_blocks(op.d.shape, groups) for op in gemms):
+    if not all(op.a_scale is None and fits(op.a) and fits(op.b) and own_blocks(op.d.shape, groups) for op in gemms):
         return
     for op in kernel.walk():
         if isinstance(op, blackwell.TensorGemm):

@@ -72,6 +72,7 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
     is in flight, and complete where a commit behind it arrives. `reused`: d has been loaded from before, maybe.
     `groups`: so many warpgroups multiply their own blocks of rows, and wait for those alone; 1: all do as one.
     `pair`: both blocks of a pair multiply, the even one for both: each has its rows of a and d, and half of b.
+    `*_scale`, `*_format`: as of gemm, the scales in tensor memory.
     `barriers`, `index`: the program's own barrier, where the product arrives when it is complete; without an index a
     `barrier_commit` behind it does."""
 
@@ -87,6 +88,8 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
     d_slot: Value | None = maybe()
     barriers: Value | None = maybe()
     index: Value | None = maybe()
+    a_scale: Value | None = maybe()
+    b_scale: Value | None = maybe()
     transpose_a: bool = attr(False)
     transpose_b: bool = attr(False)
     a_dims: Dims = attr((0, 1))
@@ -95,6 +98,8 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
     reused: bool = attr(False)
     groups: int = attr(1)
     pair: bool = attr(False)
+    a_format: str = attr("")
+    b_format: str = attr("")
 
     def relations(self) -> list[Relation]:
         return []
@@ -106,9 +111,15 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
     def depth(self) -> int:
         return self.k
 
+    @property
+    def formats(self) -> tuple[str, str]:
+        """What the elements of a and b are."""
+        return self.a_format or self.a.dtype.name, self.b_format or self.b.dtype.name
+
     def accesses(self) -> tuple[Access, ...]:
-        reads = ((self.a, self.a_slot), (self.b, self.b_slot))
+        reads: tuple[tuple[Value, Value | None], ...] = ((self.a, self.a_slot), (self.b, self.b_slot))
         ring = self.barriers
+        reads += tuple((mem, None) for mem in (self.a_scale, self.b_scale) if mem is not None)
         return (
             *(Access("read", mem, slot, proxy=_proxy(mem), threads="one", pipeline=ring) for mem, slot in reads),
             Access("write", self.d, self.d_slot, threads="one", pipeline=ring),
@@ -141,12 +152,13 @@ class TensorLoad(Op, name="tensor_load", stage="tile", uniform=True):
 
 class TensorStore(Op, name="tensor_store", stage="tile", uniform=True):
     """A tile into a buffer of tensor memory, from `column` on: what products add to, or their a. `tf32`: f32 is rounded
-    to tf32."""
+    to tf32. `scales`: it is scales of blocks, which each warp stores in its lanes."""
 
     value: Value = operand()
     d: Value = operand()
     tf32: bool = attr(False)
     column: int = attr(0)
+    scales: bool = attr(False)
 
     def verify(self) -> None:
         (rows, columns), (m, n) = self.value.shape, self.d.shape
@@ -242,8 +254,9 @@ class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
     d += a · b, the first step of K only where `accumulate`. In flight until a commit to a barrier of `ring` arrives. a
     and b are shared-memory descriptors (i64); step k of a part reads a + a_offsets[part * steps + k] and
     b + b_offsets[part * steps + k], in units of 16 bytes, and adds to d + d_offsets[part]. Or a is an address in tensor
-    memory (i32), the offsets columns. `reused`: accesses of d by other threads before are in order by a
-    synchronisation. `free`: a pipeline says that d is free."""
+    memory (i32), the offsets columns. Step k has its own instruction descriptor; with scales, those of a lie at a_scale
+    + a_scale_offsets[part * steps + k], of b at b_scale + b_scale_offsets[k]. `reused`: accesses of d by other threads
+    before are in order by a synchronisation. `free`: a pipeline says that d is free."""
 
     a: Value = operand()
     b: Value = operand()
@@ -254,8 +267,10 @@ class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
     reads: tuple[Value, ...] = operands()
     slots: tuple[Value, ...] = operands()
     slot: Value | None = maybe()
+    a_scale: Value | None = maybe()
+    b_scale: Value | None = maybe()
     kind: str = attr()
-    instruction: int = attr()
+    instructions: tuple[int, ...] = attr()
     d_offsets: tuple[int, ...] = attr()
     a_offsets: tuple[int, ...] = attr()
     b_offsets: tuple[int, ...] = attr()
@@ -264,9 +279,11 @@ class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
     a_in_tensor: bool = attr(False)
     by: str = attr("one")
     pair: bool = attr(False)
+    a_scale_offsets: tuple[int, ...] = attr(())
+    b_scale_offsets: tuple[int, ...] = attr(())
 
     def accesses(self) -> tuple[Access, ...]:
-        slots, ring = self.slots or (None,) * len(self.reads), self.ring
+        slots, ring = (*self.slots, *(None,) * (len(self.reads) - len(self.slots))), self.ring
         reads = [
             Access("read", m, s, proxy=_proxy(m), pipeline=ring, threads=self.by)
             for m, s in zip(self.reads, slots, strict=True)

@@ -8,9 +8,9 @@
     fence before    in front of a synchronisation, where loads or stores may stand between it and the fence before
     wait st         the same for stores, and in front of a load
 
-A synchronisation is one between threads that access tensor memory: a barrier, or an mbarrier at which commits arrive. A
-product is fenced where it is `reused`; otherwise those before it are its thread's own, of the same accumulator, and in
-order. A commit has a fence in itself.
+A synchronisation is one between threads that access tensor memory: a barrier, or an mbarrier at which commits arrive;
+where the program orders its roles itself, any mbarrier. A product is fenced where it is `reused`; otherwise those
+before it are its thread's own, of the same accumulator, and in order. A commit has a fence in itself.
 """
 
 from __future__ import annotations
@@ -42,8 +42,12 @@ class _State:
 
 def tensor_fences(kernel: Kernel, context: Any) -> None:
     """The pass."""
-    rings = {op.ring for op in kernel.walk() if isinstance(op, blackwell.TensorProducts)}
-    if rings:
+    accesses = blackwell.TensorProducts | blackwell.TensorRegisters | blackwell.TensorWrite
+    found = [op for op in kernel.walk() if isinstance(op, accesses)]
+    rings = {op.ring for op in found if isinstance(op, blackwell.TensorProducts)}
+    if kernel.attrs.get("explicit_sync"):  # any barrier of the program may be between accesses
+        rings |= {sync.on for op in kernel.walk() for sync in op.syncs() if isinstance(sync.on, Value)}
+    if found:
         _Walk(rings).block(kernel.body, _State(), True)
 
 

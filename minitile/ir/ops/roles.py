@@ -33,12 +33,14 @@ from minitile.ir.types import WGMMA_TOKEN, BufferType, DType, PipelineType, Tile
 
 class MbarrierPipeline(Op, name="mbarrier_pipeline", stage="tile", orders=True):
     """A ring of `slots` versions of the payload buffers, all free at first. `consumers`: threads that release.
-    `common`: the dimensions of the cluster along which blocks fill each other's slots; they move on together, then."""
+    `common`: the dimensions of the cluster along which blocks fill each other's slots; they move on together, then.
+    `pair`: a slot is that of both blocks of a pair, the payload's halves; of one alone is full in the even one."""
 
     payload: tuple[Value, ...] = operands()
     slots: int = attr()
     consumers: int = attr()
     common: tuple[int, ...] = attr(())
+    pair: bool = attr(False)
 
     def infer(self) -> tuple[Type, ...]:
         named = tuple((v.name or f"buffer{n}", v.type) for n, v in enumerate(self.payload))
@@ -164,7 +166,8 @@ class Refill(ConsumerRelease, name="refill"):
 class TmaCopy(Op, name="tma_copy", stage="tile"):
     """A region of a tensor into a whole version of a shared buffer, by the copy engine; lands on the slot's barrier.
     What lies outside the tensor becomes zeros. `tf32`: f32 is rounded to tf32 on its way. `common`: the dimensions of
-    the cluster along which all blocks make this copy: each brings its part of the rows, to all."""
+    the cluster along which all blocks make this copy: each brings its part of the rows, to all. `pair`: it lands on the
+    barrier of the even block of a pair. `half`: the blocks' buffers are halves of the region, along this dimension."""
 
     src: Value = operand()
     src_indices: tuple[Value, ...] = operands()
@@ -174,6 +177,8 @@ class TmaCopy(Op, name="tma_copy", stage="tile"):
     src_dims: Dims = attr()
     tf32: bool = attr(False)
     common: tuple[int, ...] = attr(())
+    pair: bool = attr(False)
+    half: int | None = attr(None)
     evict: str = attr("")
 
     def accesses(self) -> tuple[Access, ...]:

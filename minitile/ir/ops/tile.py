@@ -594,8 +594,8 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
     and waits for it by itself. `k`: K, where the operands are less of it than their buffers have; 0: all.
 
     With a_scale and b_scale, tiles M×K/32 and N×K/32 of bytes, the factors are a and b times 2^(byte - 127), that of
-    their row (of a) or column (of b) and block of 32 along K (OCP Microscaling Formats). `*_format`: an operand of
-    bytes holds elements of that format (types.PACKED), packed along K; "": elements of its dtype."""
+    their row (of a) or column (of b) and block of 32 along K (OCP Microscaling Formats); M×K/16 of e4m3: times those.
+    `*_format`: an operand of bytes holds elements of that format (types.PACKED), packed along K; "": of its dtype."""
 
     a: Value = operand()
     a_indices: tuple[Value, ...] = operands()
@@ -668,8 +668,8 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
             if scale is None:
                 require(not packed, f"an operand of {packed} has no scales")
             else:
-                require(scale.dtype is u8, f"the scales are {scale.type}, no bytes")
-                require(scale.shape == (rows, self.depth // 32), f"the scales of {rows}x{self.depth} are {scale.type}")
+                blocks = self.depth // {"u8": 32, "e4m3": 16}.get(scale.dtype.name, 1)
+                require(scale.shape == (rows, blocks), f"the scales of {rows}x{self.depth} are {scale.type}")
 
     def accesses(self) -> tuple[Access, ...]:
         reads = ((self.a, self.a_slot), (self.b, self.b_slot), (self.a_scale, None), (self.b_scale, None))

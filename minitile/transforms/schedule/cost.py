@@ -55,7 +55,7 @@ def turn_of(loop: control.For, line: Line, rates: Rates) -> Turn:
     """What a loop's turn of these operations, each with its stage, is expected to cost. Scalars are left out."""
     entries = []
     for op, stage, _ in line:
-        unit, cycles = _cost(op, rates)
+        unit, cycles = cost_of(op, rates)
         if unit or isinstance(op, (tile.Wait, roles.ConsumerWait, roles.Await)):
             named = [v.name for v in (*op.results, *op.operands) if v.name] if unit != "copy" else [_filled(op)]
             name = " ".join([op.mnemonic, *named[:1]])
@@ -68,10 +68,10 @@ def _filled(op: Op) -> str:
     return buffers[0] if buffers else ""
 
 
-def _cost(op: Op, rates: Rates) -> tuple[str, float]:
+def cost_of(op: Op, rates: Rates) -> tuple[str, float]:
     """The unit that an operation, with all that is in it, keeps busy for longest, and cycles."""
     if isinstance(op, control.Structured):
-        inner = [_cost(each, rates) for region in op.regions for each in region.ops]
+        inner = [cost_of(each, rates) for region in op.regions for each in region.ops]
         return max(inner, key=lambda each: each[1], default=("", 0.0))
     if isinstance(op, tile.Gemm):
         depth = op.a.shape[0 if op.transpose_a else -1]

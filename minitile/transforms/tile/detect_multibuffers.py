@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, explicit, tile
+from minitile.ir.ops import blackwell, control, explicit, tile
 from minitile.ir.types import BufferType, ScalarType, i32
 from minitile.transforms.manager import PassContext
 
@@ -25,6 +25,7 @@ _PLACES: dict[type[Op], tuple[tuple[str, str, str, str], ...]] = {
     tile.Store: (("mem", "indices", "dims", "slot"),),
     tile.Copy: (("src", "src_indices", "src_dims", "src_slot"), ("dst", "dst_indices", "dst_dims", "dst_slot")),
     tile.Gemm: (("a", "a_indices", "a_dims", "a_slot"), ("b", "b_indices", "b_dims", "b_slot")),
+    blackwell.TensorGemm: (("a", "a_indices", "a_dims", "a_slot"), ("b", "b_indices", "b_dims", "b_slot")),
     explicit.BulkStore: (("src", "src_indices", "src_dims", "src_slot"),),
     explicit.ElementCopy: (("dst", "dst_indices", "dst_dims", "dst_slot"),),
     explicit.BulkLoad: (("dst", "dst_indices", "dst_dims", "dst_slot"),),

@@ -6,13 +6,14 @@
 
 Kernels are the examples of this tree: plain, persistent, ping-pong, split-K, stream-K, grouped and fp8 GEMMs, and
 attention. Both texts are compiled for the same launch; lines that only say where code comes from do not count. Where
-texts are equal, so are the cubins, and the ratio is 1 by construction: only the others are timed, in turn. What the
-texts before were is kept as hashes (results/schedule_before.json); for timing, of what differs since, they are made
-anew:
+texts are equal, so are the cubins, and the ratio is 1 by construction; so it is where the machine code that texts are
+assembled to is equal. Only the others are timed, in turn. What the texts before were is kept as hashes
+(results/schedule_before.json); to assemble and time what differs since, they are made anew:
 
     git worktree add build/before 04580774
     PYTHONPATH=build/before MINITILE_CACHE_DIR=build/cache python benchmarks/schedule_bars.py --write build/before.json
     SCHEDULE_BEFORE=build/before.json PYTHONPATH=. python benchmarks/bars.py schedule
+    SCHEDULE_BEFORE=build/before.json PYTHONPATH=. python benchmarks/schedule_bars.py   compares machine code as well
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import importlib.util
 import json
 import os
 import re
+import struct
 import sys
 import time
 from collections.abc import Sequence
@@ -183,6 +185,19 @@ def bare(text: str) -> str:
     return "\n".join(line for line in kept if line)
 
 
+def code(text: str) -> list[bytes]:
+    """The machine code of a PTX text: the sections .text of its cubin, which say nothing of names and source lines."""
+    from minitile.backends.nvidia.assemble import assemble
+
+    match = re.search(r"^\.target (\w+)", text, re.MULTILINE)
+    assert match is not None
+    cubin = assemble(text, match[1]).cubin
+    table, entry, count, names = (*struct.unpack_from("<Q", cubin, 0x28), *struct.unpack_from("<3H", cubin, 0x3A))
+    sections = [struct.unpack_from("<IIQQQQ", cubin, table + n * entry) for n in range(count)]
+    named = [(cubin[sections[names][4] + s[0] :].split(b"\0", 1)[0], cubin[s[4] : s[4] + s[5]]) for s in sections]
+    return [body for name, body in named if name.startswith(b".text")]
+
+
 def texts(cases: dict[str, Case]) -> dict[str, dict[str, str]]:
     """Of each case the text, its hash, and the launch as text; "error" where it does not compile."""
     found = {}
@@ -213,6 +228,8 @@ def measure(name: str, against: Sequence[str]) -> Found:
         raise ValueError("texts differ, and the one before is not at hand: SCHEDULE_BEFORE")
     if repr(kernel.launch_info) != old["info"]:
         raise ValueError("the launches differ")
+    if code(text) == code(old["text"]):
+        return {"before": [1.0, 0.0], "note": "texts differ, machine code is equal"}
     import timing
     import torch
 
@@ -292,9 +309,11 @@ def main() -> None:
     else:
         old = json.loads(BEFORE.read_text(encoding="utf-8"))
         same = [name for name, it in found.items() if it.get("hash") == old.get(name, {}).get("hash") and "hash" in it]
-        print(
-            f"{len(same)} of {len(found)} texts are equal; not: {', '.join(n for n in found if n not in same) or '–'}"
-        )
+        others = {name: old[name].get("text", "") for name in found if name not in same}
+        print(f"{len(same)} of {len(found)} texts are equal; not: {', '.join(others) or '–'}")
+        for name, text in others.items():
+            if ".target sm_" in text and "text" in found[name]:  # PTX, and both at hand
+                print(f"{name}: machine code {'equal' if code(text) == code(found[name]['text']) else 'differs'}")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ from minitile.transforms.layout.infer_layouts import infer_layouts
 from minitile.transforms.manager import After, Pass, PassContext, run_passes
 from minitile.transforms.pipeline.accumulator_init import accumulator_init
 from minitile.transforms.pipeline.cdna4_interleave import cdna4_half_tiles, cdna4_interleave
+from minitile.transforms.pipeline.cdna4_modulo import cdna4_modulo
 from minitile.transforms.pipeline.choose_stages import choose_stages, deepen_stages
 from minitile.transforms.pipeline.double_buffer import double_buffer
 from minitile.transforms.pipeline.hoist_copies import hoist_copies
@@ -151,6 +152,7 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     # The first that fits a loop takes it.
     ("cdna4_half_tiles", cdna4_half_tiles),
     ("cdna4_interleave", cdna4_interleave),
+    ("cdna4_modulo", cdna4_modulo),
     # Synchronisation last: placement decides which bytes two buffers share, barriers which accesses those are, fences
     # stand in front of barriers, and only then is it known which asynchronous groups are outstanding at a wait.
     ("insert_bulk_store_waits", insert_bulk_store_waits),
@@ -180,6 +182,7 @@ OPTIONAL = frozenset(
         "simplify",
         "cdna4_half_tiles",
         "cdna4_interleave",
+        "cdna4_modulo",
         "combine_atomics",
         "cse",
         "dead_code",

@@ -80,6 +80,7 @@ SCHEDULING = {
     "prefetch_fragments",
     "cdna4_half_tiles",
     "cdna4_interleave",
+    "cdna4_modulo",
 }
 
 
@@ -90,7 +91,14 @@ def overlapped(panel: int) -> None:
     attention.compile(*[shape] * 4, target="sm_90a", D=128)
 
 
-@pytest.mark.parametrize("compiled", [plain, teams, interleaved, overlapped])
+def searched(panel: int) -> None:
+    from gemm import gemm_nt_bf16
+
+    tiles = {"block_M": 192, "block_N": 192, "block_K": 64, "num_stages": 2, "threads": 256}
+    gemm_nt_bf16().compile(LARGE, LARGE, LARGE, target="gfx950", panel=panel, **tiles)
+
+
+@pytest.mark.parametrize("compiled", [plain, teams, interleaved, overlapped, searched])
 def test_scheduling(compiled: Callable[[int], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """All loops of a kernel are scheduled in 80,000 calls, some 20 ms: the largest is the one of gfx950."""
     calls = 0

@@ -44,7 +44,7 @@ from functools import partial
 from operator import itemgetter
 
 from minitile.analysis.affine import Affine, Facts, divisor_of
-from minitile.ir.core import Kernel
+from minitile.ir.core import Block, Kernel
 from minitile.ir.ops import arith, cdna, control, thread
 from minitile.ir.types import BufferType
 from minitile.transforms.manager import PassContext
@@ -102,6 +102,19 @@ def cdna4_half_tiles(kernel: Kernel, context: PassContext) -> None:
 
 
 def _run(kernel: Kernel, context: PassContext, name: str, make: Callable[[Loop], Plan], what: str) -> None:
+    def write(loop: Loop, block: Block, limit: int) -> None:
+        plan = make(loop)
+        _check_registers(loop, plan, limit)
+        pieces = Pieces(loop, plan.groups, block, name, partial(_half, loop, plan))
+        _order(loop, plan, pieces)
+        pieces.write()
+
+    each_loop(kernel, context, what, write)
+
+
+def each_loop(kernel: Kernel, context: PassContext, what: str, write: Callable[[Loop, Block, int], None]) -> None:
+    """Write each loop of one gemm anew, in its block, with so many registers of a lane; where `write` raises Refusal or
+    ScheduleError, a note says that the loop is not `what`, and why."""
     if not context.target.has("lds_dma_128"):
         return
     limit = min(256, context.target.block_registers // max(kernel.attrs.get("threads", 0), 256))
@@ -114,11 +127,7 @@ def _run(kernel: Kernel, context: PassContext, name: str, make: Callable[[Loop],
                 loop = find_loop(op, block)
                 if loop is not None:
                     _check_slots(loop, kernel)
-                    plan = make(loop)
-                    _check_registers(loop, plan, limit)
-                    pieces = Pieces(loop, plan.groups, block, name, partial(_half, loop, plan))
-                    _order(loop, plan, pieces)
-                    pieces.write()
+                    write(loop, block, limit)
                     # What another schedule has said of the loop no longer matters.
                     context.notes[:] = [note for note in context.notes if not note.startswith(_about(op))]
             except (Refusal, ScheduleError) as reason:

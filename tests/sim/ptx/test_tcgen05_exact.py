@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -220,3 +221,34 @@ def test_lanes_that_stay_and_scaled_accumulators(pairs: bool) -> None:
     expected = np.where(stays[:, None], product, product + product / 8)
     found = blackwell_pair.rows_of(args[2], m) if pairs else args[2]
     np.testing.assert_array_equal(found.astype(np.float64), expected)
+
+
+SMALL = {"e2m1": (4, 5, ml_dtypes.float4_e2m1fn), "e2m3": (6, 3, ml_dtypes.float6_e2m3fn)}
+SMALL["e3m2"] = (6, 4, ml_dtypes.float6_e3m2fn)
+
+
+def padded(matrix: Array, bits: int) -> Array:
+    """Elements of less than 8 bits [rows, k] as bytes [rows, k]: 16 elements in 16 bytes, packed in front."""
+    codes = matrix.view(np.uint8).reshape(len(matrix), -1, 16)
+    result = np.zeros(codes.shape, np.uint8)
+    for row in range(codes.shape[0]):
+        for piece in range(codes.shape[1]):
+            number = sum(int(code & (1 << bits) - 1) << bits * i for i, code in enumerate(codes[row, piece]))
+            result[row, piece] = np.frombuffer(number.to_bytes(16, "little"), np.uint8)
+    return result.reshape(matrix.shape)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_elements_in_containers(name: str) -> None:
+    """e4m3 by elements of four or six bits, of kind f8f6f4."""
+    bits, number, dtype = SMALL[name]
+    rng = np.random.default_rng(bits)
+    m, n = 128, 32
+    a = whole(rng, (m, 128), DTYPES["e4m3"])
+    b = rng.integers(0, 1 << bits, (n, 128)).astype(np.uint8).view(dtype)  # all codes
+    left, right = lay_out(a, 128, False), lay_out(padded(b, bits), 128, False)
+    word = product_word("e4m3", "e4m3", m, n) | number << 10
+    args = blackwell.arguments(left.image, right.image, n)
+    report = blackwell.simulate(blackwell.text_of(blackwell.parts(left, right, word, "f8f6f4", n)), args)
+    assert not report.findings, str(report.findings[0])
+    np.testing.assert_array_equal(args[2], a[:, :32].astype(np.float64) @ b[:, :32].astype(np.float64).T)

@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..instructions.wgmma_layout import Descriptor
+from .elements import K_MAJOR, PADDED
 
-_F8 = {0: "e4m3", 1: "e5m2"}
+_F8 = {0: "e4m3", 1: "e5m2", 3: "e2m3", 4: "e3m2", 5: "e2m1/16"}
 _ELEMENTS = {  # by kind: the element that a format's number means
     "f16": {0: "f16", 1: "bf16"},
     "tf32": {2: "tf32"},
@@ -98,14 +99,17 @@ def product(word: int, kind: str, a_in_tensor_memory: bool, ctas: int = 1, facto
     a_mn, b_mn = bool(word >> 15 & 1), bool(word >> 16 & 1)
     if a_mn and a_in_tensor_memory:
         raise ValueError("A in tensor memory is K-major")
-    if (a_mn or b_mn) and _BITS[kind] == 4:
-        raise ValueError(f"operands of kind {kind} are K-major")
+    names = elements[a], elements[b]
+    if any(mn and name in K_MAJOR for mn, name in zip((a_mn, b_mn), names, strict=True)):
+        raise ValueError(f"operands of {' and '.join(names)} are K-major")
+    if a_in_tensor_memory and names[0] in PADDED:
+        raise ValueError(f"A of {names[0]} in tensor memory is not executed")
     negates = (word >> 13 & 1) ^ (word >> 14 & 1)
     if kind == "i8" and word >> 13 & 3:
         raise ValueError("kind i8 negates nothing")
     into = "f32" if results is None else results[d]
     bits = _BITS[kind]
-    return Product(kind, elements[a], elements[b], into, m, n, bits, a_mn, b_mn, bool(negates), scaling)
+    return Product(kind, *names, into, m, n, bits, a_mn, b_mn, bool(negates), scaling)
 
 
 def _scaling(word: int, kind: str, factors: int) -> Scaling:

@@ -178,7 +178,7 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "cp.async.bulk.prefetch": (
-        (rf"\.tensor{_BOX}\.L2\.global(?:\.tile)?(?:\.L2::cache_hint)?", "m r?"),
+        (rf"\.tensor{_BOX}\.L2\.global(?:\.tile(?:::gather4)?)?(?:\.L2::cache_hint)?", "m r?"),
         (r"\.L2\.global(?:\.L2::cache_hint)?", "a r r?"),
     ),
     "cp.async.bulk.commit_group": (("", ""),),
@@ -254,8 +254,9 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     **dict.fromkeys(("tcgen05.wait::ld", "tcgen05.wait::st"), ((_SYNC, ""),)),
     **dict.fromkeys(("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync"), (("", ""),)),
     "tcgen05.mma": tuple(
-        (rf"{_GROUP}\.kind::{kind}", f"a {a} r r {scales}r")
-        for kind, scales in (("(?:f16|tf32|f8f6f4|i8)", ""), (_SCALED, "a a "))
+        (rf"{_GROUP}\.kind::{kind}", f"a {a} r r {rest}")
+        for kind, rests in (("(?:f16|tf32)", "r i?,v r i?"), ("(?:f8f6f4|i8)", "r,v r"), (_SCALED, "a a r"))
+        for rest in rests.split(",")
         for a in "ra"
     ),
     "tcgen05.cp": ((rf"{_GROUP}\.(?:128x256b|128x128b|64x128b\.warpx2::(?:02_13|01_23)|32x128b\.warpx4)", "a r"),),

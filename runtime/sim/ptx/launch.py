@@ -154,7 +154,7 @@ def _run_grid(launch: Launch, together: bool) -> None:
             raise SimulationError(f"{total} CTAs at the same time take more memory than the simulator has")
         ctas = total
     report = launch.report
-    if any(step.ins.name == "clusterlaunchcontrol" for step in launch.program.code):
+    if not together and any(step.ins.name == "clusterlaunchcontrol" for step in launch.program.code):
         ctas = min(ctas, _resident(launch, total))
     while launch.started < total:
         first, number = launch.started, min(ctas, total - launch.started)

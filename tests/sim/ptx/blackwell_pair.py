@@ -64,7 +64,7 @@ def _last(number: int, allocated: int, pointer: str, at: str) -> dict[str, str]:
 def filled(
     a: Operand, b: Operand, word: int, kind: str, m: int, n: int, allocated: int = 64, steps: int = 1
 ) -> dict[str, str]:
-    """Operands that threads copy: `a` and `b` are the halves of a CTA, whose images lie behind each other in p0, p1."""
+    """Operands that threads copy: `a` and `b` are the halves of a CTA, whose images p0 and p1 have in turn."""
     sizes = len(a.image), len(b.image)
     halves = "\n".join(
         f"    mul.wide.u32 y{i}, rank, {size};\n    add.u64 a{i}, a{i}, y{i};" for i, size in enumerate(sizes)

@@ -115,7 +115,7 @@ class Problem:
 
 def _copies(group: int, count: int, shape: str, place: int, column: int) -> str:
     """tcgen05.cp of `count` images from shared memory to four columns each."""
-    word = 128 >> 4 << 32 | 1 << 46 | 1 << 16  # no swizzle: rows of 16 bytes, eight of them behind each other
+    word = 128 >> 4 << 32 | 1 << 46 | 1 << 16  # no swizzle: rows of 16 bytes, eight of them in 128 bytes
     size = ATOM if shape.startswith("32") else 2 * ATOM
     lines = []
     for index in range(count):

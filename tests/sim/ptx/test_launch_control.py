@@ -1,4 +1,4 @@
-"""Cluster launch control in the simulator: each cluster's work is done once, whoever does it; programs with a fault."""
+"""Cluster launch control in the simulator: each cluster's work is done once, by any CTA; programs with a fault."""
 
 from __future__ import annotations
 
@@ -56,6 +56,14 @@ def test_requests_are_refused_before_the_grid_is_done() -> None:
     assert len({started(seed) for seed in range(12)}) > 2
 
 
+def test_a_grid_that_runs_together_has_nothing_to_give() -> None:
+    counts = np.zeros((1, 8), np.uint32)
+    report = simulate(text_of(parts()), counts, schedule="eager", cooperative=True)
+    assert not report.findings, str(report.findings[0])
+    assert report.instructions["mbarrier.init"] == 16
+    np.testing.assert_array_equal(counts, 1)
+
+
 def test_single_coordinates() -> None:
     program = parts()
     program["first"] = "\n".join(
@@ -107,7 +115,7 @@ FAULTS: dict[str, tuple[str, Callable[[], Program]]] = {
         "missing_wait",
         lambda: changed(parts(), "expect", "    @lead mbarrier.arrive.shared::cta.b64 _, [bar];"),
     ),
-    "nobody asks": ("deadlock", without("ask")),
+    "no request at all": ("deadlock", without("ask")),
     "an mbarrier that is not ready for it": ("missing_proxy_fence", without("init fence")),
     "the first CTA of a failed request": (
         "cluster_launch_control",

@@ -8,8 +8,9 @@ import pytest
 
 from minitile.runtime.sim import TensorMap
 from minitile.runtime.sim.mutate.ptx import removals
-from tests.sim.ptx.blackwell import KINDS, assembles, lay_out, product_word
-from tests.sim.ptx.blackwell_pair import filled, loaded, result, rows_of, simulate, text_of
+from tests.sim.ptx.blackwell import KINDS, assembles, for_blackwell, lay_out, product_word, wait
+from tests.sim.ptx.blackwell_pair import MEET, filled, loaded, result, rows_of, simulate, text_of
+from tests.sim.ptx.hopper import dump, frame
 from tests.sim.ptx.test_hopper_wgmma import DTYPES
 from tests.sim.ptx.test_tcgen05 import SCHEDULES, matrices
 
@@ -85,6 +86,46 @@ def test_second_pair_of_a_cluster() -> None:
     assert not report.findings, str(report.findings[0])
     for pair in out:
         np.testing.assert_allclose(rows_of(pair, m), exact, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("issuer", [0, 1])
+def test_multicast_onto_the_even_ctas(issuer: int, schedule: str) -> None:
+    """One CTA loads for the even CTAs of two pairs, or the odd ones; the even CTA of each pair gets the count."""
+    load = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.cta_group::2"
+    body = f"""    @lead mbarrier.init.shared::cta.b64 [bar], 1;
+    @lead fence.mbarrier_init.release.cluster;
+    and.b32 x1, rank, 1;
+    setp.eq.u32 q, x1, 0;
+    and.pred q, q, lead;
+    @q mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 1024;
+{MEET}
+    setp.eq.u32 r, rank, {issuer};
+    and.pred r, r, lead;
+    mov.u32 x5, 0;
+    mov.b16 mask, {5 << issuer};
+    and.b32 x8, bar, 0xFEFFFFFF;
+    @r {load} [s], [m0, {{x5, x5}}], [x8], mask;
+    setp.ne.u32 q, x1, 0;
+    @q bra META;
+{wait("full")}
+META:
+{MEET}
+    mul.wide.u32 y1, rank, 1024;
+    add.u64 a0, a0, y1;
+    setp.ne.u32 q, x1, {issuer};
+    @q bra LAST;
+{dump(1024)}
+LAST:"""
+    text = for_blackwell(frame(body, maps=1, pointers=1, registers=".reg .b16 mask;"))
+    assembles(text)
+    data = np.arange(512, dtype=np.uint16).reshape(8, 64)
+    out = np.zeros((4, 1024), np.uint8)
+    report = simulate(text, [TensorMap(data, (8, 64)), out], grid=4, cluster=(4, 1, 1), schedule=schedule, seed=1)
+    assert not report.findings, str(report.findings[0])
+    for rank in range(4):
+        expected = data.view(np.uint8).ravel() if rank % 2 == issuer else np.zeros(1024, np.uint8)
+        np.testing.assert_array_equal(out[rank], expected)
 
 
 @pytest.mark.parametrize("tma", [False, True])

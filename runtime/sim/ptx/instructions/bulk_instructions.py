@@ -1,7 +1,8 @@
 """cp.async.bulk, TMA tensor copies, reductions, prefetches and bulk groups (PTX ISA 8.0, 9.7.8.24 and 9.7.8.25).
 
 Decoding turns the operands into places: 16-byte rows of shared memory, and elements of global memory. The copies
-themselves are the business of `bulk_copy.py`. Tile mode only. Cache hints are accepted and change nothing.
+themselves are the business of `bulk_copy.py`. Tile mode only, and four rows at a time (sm_100). Cache hints are
+accepted and change nothing.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ..machine import Machine
 
 NOWHERE, NOTHING = np.zeros(0, np.int64), np.zeros(0, np.uint8)
+_FOUR_ROWS = ("tile::gather4", "tile::scatter4")
 _SIZE = "the size of a bulk copy must be a multiple of 16 bytes"
 
 
@@ -141,10 +143,12 @@ def _start_store(
 
 @dataclass(slots=True)
 class _Tensor:
-    """The operand [map, {coordinates}]."""
+    """The operand [map, {coordinates}]. `rows`: of tile::gather4 or tile::scatter4, whose coordinates are a column and
+    four rows of a tensor of two dimensions."""
 
     where: Read
     coordinates: list[Read]
+    rows: bool = False
 
     def map(self, m: Machine, thread: int, addr: int, site: int) -> Descriptor:
         """The tensor map at an address: a parameter, or one in global memory."""
@@ -158,10 +162,22 @@ class _Tensor:
                 message = f"the tensor map at address {addr:#x} is refused: {chosen.problem}"
             m.fault("out_of_bounds", message, site, "tensor map", thread, "param", (None, 0))
         assert chosen is not None
-        if chosen.rank != len(self.coordinates):
-            message = f"the tensor has {chosen.rank} dimensions, the instruction {len(self.coordinates)}"
+        rank = 2 if self.rows else len(self.coordinates)
+        if chosen.rank != rank:
+            message = f"the tensor has {chosen.rank} dimensions, the instruction {rank}"
+            m.fault("out_of_bounds", message, site, "tensor map", thread, "param", (None, 0))
+        if self.rows and chosen.box_shape[1] != 1:
+            message = f"a box of four rows has one row in its map, not {chosen.box_shape[1]}"
             m.fault("out_of_bounds", message, site, "tensor map", thread, "param", (None, 0))
         return chosen
+
+    def tile(self, m: Machine, tensor: Descriptor, coordinates: list[int], thread: int, site: int) -> Box:
+        """The box at these coordinates, or of four rows, one after the other (PTX ISA 8.8, 5.5.3.4)."""
+        if not self.rows:
+            return _tile(m, tensor, coordinates, thread, site)
+        column, *rows = coordinates
+        boxes = [_tile(m, tensor, [column, row], thread, site) for row in rows]
+        return Box(*(np.concatenate(parts) for parts in zip(*((b.offsets, b.inside) for b in boxes), strict=True)))
 
 
 def _map_bytes(m: Machine, thread: int, addr: int, site: int) -> bytes:
@@ -195,12 +211,13 @@ def _tensor(operand: Operand, ins: Instruction, linker: Linker) -> _Tensor:
     if not isinstance(operand, Address) or len(operand.rest) != 1 or not isinstance(operand.rest[0], Vector):
         raise error(ins, "expected [map, {coordinates}]")
     items = operand.rest[0].items
-    if f"{len(items)}d" not in ins.mods:
+    rows = any(mod in _FOUR_ROWS for mod in ins.mods)
+    if (5, "2d" in ins.mods) != (len(items), True) if rows else f"{len(items)}d" not in ins.mods:
         raise error(ins, f"there are {len(items)} coordinates, but the instruction says otherwise")
     if isinstance(operand.base, Symbol):
         raise error(ins, "a tensor map is named by its generic address in a register (cvta.param)")
     plain = Address(operand.base, operand.offset)
-    return _Tensor(address(plain, ins, linker), [read(item, "s32", ins, linker) for item in items])
+    return _Tensor(address(plain, ins, linker), [read(item, "s32", ins, linker) for item in items], rows)
 
 
 def _tile(m: Machine, tensor: Descriptor, coordinates: list[int], thread: int, site: int) -> Box:
@@ -214,7 +231,7 @@ def _tile(m: Machine, tensor: Descriptor, coordinates: list[int], thread: int, s
 
 
 def _check_mode(ins: Instruction) -> None:
-    if any(mod.startswith(("im2col", "tile::")) for mod in ins.mods):
+    if any(mod.startswith("im2col") or (mod.startswith("tile::") and mod not in _FOUR_ROWS) for mod in ins.mods):
         raise error(ins, "only tile mode is supported")
 
 
@@ -248,7 +265,7 @@ def _copy_tensor(ins: Instruction, linker: Linker) -> Handler:
         rows = zip(m.thread[sel].tolist(), source.where(m, sel).tolist(), target(m, sel).tolist(), strict=True)
         for index, ((thread, at, to), bar) in enumerate(zip(rows, barrier(m, sel).tolist(), strict=True)):
             tensor = source.map(m, thread, at, site)
-            box = _tile(m, tensor, [each[index] for each in places], thread, site)
+            box = source.tile(m, tensor, [each[index] for each in places], thread, site)
             data = np.tile(tensor.fill_bytes(), len(box.offsets)).view(f"u{tensor.item}")
             offsets = _inside(m, tensor, box, thread, site)[box.inside]
             data[box.inside] = _fetch_global(m, thread, offsets, tensor.item, site)
@@ -273,8 +290,9 @@ def _store_tensor(ins: Instruction, linker: Linker, reduction: str | None) -> Ha
                     f"a TMA store to the coordinates {origin}; an H200 stops at negative ones (loads may have them)"
                 )
                 m.fault("out_of_bounds", message, site, "TMA copy", thread, "global", (None, 0))
-            box = _tile(m, tensor, origin, thread, site)
-            rows_ = rows_of(m, thread, from_, tensor.box_bytes, tensor.swizzle, BOX_ALIGNMENT, site, "read")
+            box = target.tile(m, tensor, origin, thread, site)
+            size = len(box.offsets) * tensor.item
+            rows_ = rows_of(m, thread, from_, size, tensor.swizzle, BOX_ALIGNMENT, site, "read")
             combine = None if reduction is None else combine_by(reduction, tensor.dtype)
             offsets = _inside(m, tensor, box, thread, site)
             _start_store(m, thread, site, rows_, offsets, box.inside, tensor.item, combine)

@@ -215,6 +215,9 @@ class MBarriers:
             for thread in part.tolist():
                 for scope, row in race.published(thread, sem.scope):
                     barrier.current.add(cta, scope, row)
+                fenced = self.machine.tensor.order.fenced.get(thread)
+                if fenced is not None:
+                    barrier.current.add(cta, sem.scope, fenced.copy())
 
     def expect(self, barrier: MBarrier, amount: int, thread: int, site: int) -> None:
         """expect_tx."""

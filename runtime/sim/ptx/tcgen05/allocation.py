@@ -64,6 +64,7 @@ class Allocator:
         self.live: list[list[Allocation]] = [[] for _ in range(ctas)]
         self.freed = np.zeros((ctas, COLUMNS), bool)
         self.relinquished: dict[int, int] = {}  # CTA: the instruction
+        self.least: dict[int, int] = {}  # CTA: the columns of its last allocation
         self.waiting: dict[tuple[str, int], list[Request]] = {}  # by what and CTA
         named = {mod for step in machine.program.code if step.ins.name == "tcgen05" for mod in step.ins.mods}
         self.mixed = {"cta_group::1", "cta_group::2"} <= named
@@ -132,6 +133,11 @@ class Allocator:
             if cta in self.relinquished:
                 message = "the CTA has relinquished its permit to allocate tensor memory"
                 self.memory.complain(message, request.site, request.thread)
+            least = self.least.setdefault(cta, request.columns)
+            if request.columns > least:
+                message = f"an allocation of {request.columns} columns behind one of {least}: they do not grow"
+                self.memory.complain(message, request.site, request.thread)
+            self.least[cta] = request.columns
         elif request.what == "dealloc":
             self._find(request, cta)
 
@@ -198,7 +204,7 @@ class Allocator:
         self.freed[cta, span] = True
 
     def end(self) -> None:
-        """The batch is over: all that was allocated must have been freed, and nobody waits for the other of a pair."""
+        """The batch is over: all allocations have been freed, and no warp waits for the other CTA of a pair."""
         for requests in self.waiting.values():
             for request in requests:
                 message = f"a warp of one CTA of a pair executes tcgen05.{request.what}, none of the other one does"

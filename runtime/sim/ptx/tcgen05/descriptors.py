@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..instructions.wgmma_layout import Descriptor
+from .elements import K_MAJOR, PADDED
 
-_F8 = {0: "e4m3", 1: "e5m2"}
+_F8 = {0: "e4m3", 1: "e5m2", 3: "e2m3", 4: "e3m2", 5: "e2m1/16"}
 _ELEMENTS = {  # by kind: the element that a format's number means
     "f16": {0: "f16", 1: "bf16"},
     "tf32": {2: "tf32"},
@@ -23,7 +24,8 @@ _ELEMENTS = {  # by kind: the element that a format's number means
     "mxf4nvf4": {1: "e2m1"},
 }
 _BITS = {"f16": 16, "tf32": 32, "f8f6f4": 8, "i8": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}
-_RESULTS = {"f16": {1: "f32"}, "tf32": {1: "f32"}, "f8f6f4": {1: "f32"}, "i8": {2: "s32"}}
+_SMALL = {0: "f16", 1: "f32"}
+_RESULTS = {"f16": _SMALL, "tf32": {1: "f32"}, "f8f6f4": _SMALL, "i8": {2: "s32"}}
 _WIDTHS = {0: 16, 2: 128, 4: 64, 6: 32}
 _RESERVED = 1 << 6 | 1 << 23 | 1 << 29
 _UNUSED = {(0, 2): "a sparsity selector", (2, 1): "sparsity", (3, 1): "saturation", (30, 2): "a shift"}
@@ -85,8 +87,8 @@ def product(word: int, kind: str, a_in_tensor_memory: bool, ctas: int = 1, facto
     a, b, d = word >> 7 & 7, word >> 10 & 7, word >> 4 & 3
     if a not in elements or b not in elements or (results is not None and d not in results):
         raise ValueError(f"the instruction descriptor's formats {a}, {b} into {d} are not those of kind {kind}")
-    if kind == "f16" and a != b:
-        raise ValueError("kind f16 multiplies f16 by f16, or bf16 by bf16")
+    if kind == "f16" and (a != b or (a == 1 and d == 0)):
+        raise ValueError("kind f16 multiplies f16 by f16, or bf16 by bf16; the latter into f32 alone")
     n, m = (word >> 17 & 63) << 3, (word >> 24 & 31) << 4
     if m not in ((64, 128) if ctas == 1 else (128, 256)) or (scaling is not None and m == 64):
         raise ValueError(f"M is 64 or 128 of one CTA (128 with scales), 128 or 256 of a pair, not {m} of {ctas}")
@@ -97,14 +99,17 @@ def product(word: int, kind: str, a_in_tensor_memory: bool, ctas: int = 1, facto
     a_mn, b_mn = bool(word >> 15 & 1), bool(word >> 16 & 1)
     if a_mn and a_in_tensor_memory:
         raise ValueError("A in tensor memory is K-major")
-    if (a_mn or b_mn) and _BITS[kind] == 4:
-        raise ValueError(f"operands of kind {kind} are K-major")
+    names = elements[a], elements[b]
+    if any(mn and name in K_MAJOR for mn, name in zip((a_mn, b_mn), names, strict=True)):
+        raise ValueError(f"operands of {' and '.join(names)} are K-major")
+    if a_in_tensor_memory and names[0] in PADDED:
+        raise ValueError(f"A of {names[0]} in tensor memory is not executed")
     negates = (word >> 13 & 1) ^ (word >> 14 & 1)
     if kind == "i8" and word >> 13 & 3:
         raise ValueError("kind i8 negates nothing")
     into = "f32" if results is None else results[d]
     bits = _BITS[kind]
-    return Product(kind, elements[a], elements[b], into, m, n, bits, a_mn, b_mn, bool(negates), scaling)
+    return Product(kind, *names, into, m, n, bits, a_mn, b_mn, bool(negates), scaling)
 
 
 def _scaling(word: int, kind: str, factors: int) -> Scaling:

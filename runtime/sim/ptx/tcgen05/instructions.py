@@ -3,6 +3,8 @@ Which forms there are is in forms.py."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ...core.scalars import Array, Sel
@@ -154,14 +156,23 @@ def _after(ins: Instruction, linker: Linker) -> Handler:
 
 @instruction("tcgen05.mma", results=0)
 def _multiply(ins: Instruction, linker: Linker) -> Handler:
-    """tcgen05.mma.cta_group::n.kind::k [d], a-desc or [a], b-desc, idesc, enable-input-d, with the addresses of scale
-    factors in front of the last of them where the kind has any."""
+    """tcgen05.mma.cta_group::n.kind::k [d], a-desc or [a], b-desc, idesc{, disable-output-lane}, enable-input-d
+    {, scale-input-d}; where the kind has scale factors, with their addresses in place of disable-output-lane."""
     kind = next(mod.partition("::")[2] for mod in ins.mods if mod.startswith("kind"))
     in_tensor = isinstance(ins.operands[1], Address)
     d = address(ins.operands[0], ins, linker)
     a = address(ins.operands[1], ins, linker) if in_tensor else read(ins.operands[1], "b64", ins, linker)
     b, word = read(ins.operands[2], "b64", ins, linker), read(ins.operands[3], "b32", ins, linker)
-    accumulate, site = read(ins.operands[-1], "pred", ins, linker), linker.site(ins)
+    *rest, last = ins.operands[4:]
+    shift = 0
+    if isinstance(last, Integer) and rest and not isinstance(rest[-1], Vector | Address):
+        shift, last = last.value, rest.pop()
+        if not 0 <= shift <= 15:
+            raise error(ins, f"scale-input-d is 0 to 15, not {shift}")
+    accumulate, site = read(last, "pred", ins, linker), linker.site(ins)
+    lanes = [read(item, "b32", ins, linker) for each in rest if isinstance(each, Vector) for item in each.items]
+    if lanes and len(lanes) != (8 if _is_pair(ins) else 4):
+        raise error(ins, "disable-output-lane has a bit for each lane: 4 words, or 8 for a pair of CTAs")
     readers, factors = [d, a, b, word, accumulate], 0
     if kind in SCALED:
         vector = next((mod for mod in ins.mods if mod.startswith(("scale_vec", "block1", "block3"))), None)
@@ -169,13 +180,15 @@ def _multiply(ins: Instruction, linker: Linker) -> Handler:
         if found is None:
             raise error(ins, f"kind {kind} has no products with .{vector or 'block_scale'}")
         factors = found
-        readers += [address(each, ins, linker) for each in ins.operands[4:6]]
-    form = Form(kind, in_tensor, _is_pair(ins), factors)
+        readers += [address(each, ins, linker) for each in rest]
+    form = Form(kind, in_tensor, _is_pair(ins), factors, shift)
+    number = len(readers)
 
     def run(m: Machine, sel: Sel) -> None:
-        columns = (per_thread(each(m, sel), sel).tolist() for each in readers)
+        columns = (per_thread(each(m, sel), sel).tolist() for each in (*readers, *lanes))
         for thread, *values in zip(m.thread[sel].tolist(), *columns, strict=True):
-            m.products.issue(thread, Operands(*values), form, site)
+            given = replace(Operands(*values[:number]), disabled=tuple(values[number:]))
+            m.products.issue(thread, given, form, site)
 
     return run
 
@@ -205,8 +218,7 @@ def _commit(ins: Instruction, linker: Linker) -> Handler:
     def run(m: Machine, sel: Sel) -> None:
         masks = [None] * count(sel) if mask is None else per_thread(mask(m, sel), sel).tolist()
         for thread, at, named in zip(m.thread[sel].tolist(), where(m, sel).tolist(), masks, strict=True):
-            if pair:
-                m.tensor.allocator.peer(thread, site)
+            m.products.ctas(thread, pair, site)
             ranks = destinations(m, thread, named)
             places = np.array([at if rank is None else in_cta(m, at, rank) for rank in ranks])
             found = m.mbarriers.locate(np.full(len(places), thread), places, site).tolist()

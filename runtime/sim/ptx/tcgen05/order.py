@@ -16,7 +16,9 @@ order with an earlier one that conflicts if
 What threads know travels with every synchronisation, in the async proxy's clocks (race/async_clocks.py), in columns of
 these names: "tcgen05" and "tcgen05 order" of a thread (its products are complete; are issued), "tmem" and "tmem wait"
 of a warp and what it does (complete, behind a fence; complete, behind a wait: that tells a missing fence from a missing
-barrier).
+barrier). A relaxed arrival, which tells nothing else, tells what the thread's last fence::before_thread_sync had
+(9.7.16.6.3: these fences compose with relaxed operations); who has seen its phase relaxed learns that by
+fence::after_thread_sync.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ import numpy as np
 from ...core.fixes import between
 from ...core.report import HAZARDS, Finding
 from ...core.scalars import Array
+from ..race.clocks import Row
 
 if TYPE_CHECKING:
     from ..machine import Machine
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 GROUP = 16  # lanes of a cell
 COPY = -1  # the chain of what tcgen05.cp accesses
 GROUPS, COLUMNS = 8, 512
+_TOLD = ("tcgen05", "tcgen05 order", "tmem")  # the columns that fences tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,9 @@ class TensorOrder:
         self.writes = _fresh(machine.ctas)
         self.reads: dict[Engine, _Last] = {}
         self.after = np.zeros((machine.slots, 0), np.int64)  # what each thread knew at its last fence::after
+        code = (step.ins for step in machine.program.code)
+        self.relaxed = any(ins.name == "mbarrier" and "relaxed" in ins.mods for ins in code)
+        self.fenced: dict[int, Row] = {}  # what each thread's last fence::before tells by relaxed arrivals
 
     # -- what happens -----------------------------------------------------------------------------------------------
 
@@ -103,9 +110,31 @@ class TensorOrder:
             engine = Engine("mma", thread)
             if engine in self.steps:
                 self._complete(one, ("tcgen05 order", thread), self.steps[engine])
+            if self.machine.race is not None and self.relaxed:
+                clocks = self.machine.race.clocks
+                row = Row(clocks.first + thread // clocks.padded, np.zeros(clocks.padded, np.int64))
+                row.extra = self._own(thread, self._matrix()[thread])
+                self.fenced[thread] = row
+
+    def _own(self, thread: int, row: Array) -> Array:
+        """Of a row of clocks, what is of tensor memory."""
+        race = self.machine.race
+        assert race is not None
+        assert race.clocks.async_clocks is not None
+        columns = race.clocks.async_clocks.columns[thread // race.clocks.padded]
+        mine = [at for key, at in columns.items() if isinstance(key, tuple) and key[0] in _TOLD and at < len(row)]
+        result = np.zeros_like(row)
+        result[mine] = row[mine]
+        return result
 
     def fence_after(self, threads: Array) -> None:
         """fence::after_thread_sync: what these threads know now holds for their tcgen05 operations behind it."""
+        race = self.machine.race
+        if race is not None and race.heard and race.clocks.async_clocks is not None:
+            for thread in threads.tolist():
+                for row in race.heard.get(thread, {}).values():
+                    if row.extra is not None:
+                        race.clocks.async_clocks.give(np.array([thread]), self._own(thread, row.extra))
         matrix = self._matrix()
         if self.after.shape[1] < matrix.shape[1]:
             self.after = np.pad(self.after, ((0, 0), (0, matrix.shape[1] - self.after.shape[1])))

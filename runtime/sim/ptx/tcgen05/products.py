@@ -8,7 +8,8 @@ complete. Until then their operands in shared memory, and A in tensor memory, ar
 A thread of either CTA of a pair may issue; the shared memory and the tensor memory of both are accessed, at the same
 addresses (datapaths.py). A in tensor memory has 4 bytes of K a column. Products are exact in single precision and
 summed there, along K first, then onto the accumulator; the hardware's order of additions is not specified. With scale
-factors (scales.py) the sum along the K of one instruction is in double precision, and rounded then.
+factors (scales.py) the sum along the K of one instruction is in double precision, and rounded then. Accumulators of f16
+are rounded after each instruction, and have the lower half of a column (9.7.16.10.4.1).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ..machine import Machine
 
 _A_COLUMNS = 8  # of 32 bytes of K
+_ABOVE_F16 = np.uint32(0xA5A50000)  # what a column has above an accumulator of 16 bits: not specified
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +51,7 @@ class Operation:
 @dataclass(frozen=True, slots=True)
 class Operands:
     """What an instruction is given: addresses in tensor memory, descriptors, whether it adds to what is there; where
-    the scale factors are."""
+    the scale factors are; the lanes that stay as they are, a bit for each of a CTA, or of both."""
 
     d: int
     a: int
@@ -58,17 +60,26 @@ class Operands:
     accumulates: bool
     scale_a: int = 0
     scale_b: int = 0
+    disabled: tuple[int, ...] = ()
+
+    def enabled(self, part: Part, half: int) -> Array:
+        """Which lanes of a part are updated; `half`: which CTA of the pair it is of."""
+        words = self.disabled[4 * half : 4 * half + 4]
+        bits = np.array([word >> lane & 1 for word in words for lane in range(32)] or [0] * 128)
+        found: Array = bits[part.lanes] == 0
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """What an instruction is. `in_tensor`: A is an address, not a descriptor; `pair`: of CTAs; `factors`: scale factors
-    for 32 bytes of K, of a kind that has any."""
+    for 32 bytes of K, of a kind that has any; `shift`: D is scaled by 2 to the power of minus that."""
 
     kind: str
     in_tensor: bool
     pair: bool
     factors: int = 0
+    shift: int = 0
 
 
 class Products:
@@ -81,7 +92,8 @@ class Products:
         self.chains: dict[tuple[int, int, str, int, int], int] = {}  # accumulators: CTA, address, kind, M, N
         self.latest: dict[int, tuple[int, int]] = {}  # per thread: its last product's step and instruction
         self.known: dict[int, Array] = {}  # per thread: what it knew to be complete when it issued that
-        self.reached: dict[int, set[int]] = {}  # per thread: the CTAs that its products are of
+        # Per thread: the CTAs that its operations and the arrivals of its commits are in, and the last step that is
+        self.reached: dict[int, dict[int, int]] = {}
 
     def issue(self, thread: int, given: Operands, form: Form, site: int) -> None:
         """One thread issues a product."""
@@ -129,7 +141,9 @@ class Products:
                         for each, first in zip(factors[index], firsts, strict=True)
                     )
                     a, b = scaled(a, of_a[part.rows]), scaled(b, of_b)
-                _add(memory.cells[part.cta], part, shape, a, b, given.accumulates)
+                factor = 2.0**-form.shift if given.accumulates else 0.0
+                enabled = given.enabled(part, part.cta - ctas[0])
+                _add(memory.cells[part.cta], part, shape, a, b, np.float32(factor), enabled)
 
         self.put(thread, step, run)
 
@@ -162,7 +176,7 @@ class Products:
         """A new step of a thread's engine."""
         order = self.machine.tensor.order
         step = order.step(Engine("mma", thread))
-        self.reached.setdefault(thread, set()).update(ctas)
+        self.reached.setdefault(thread, {}).update(dict.fromkeys(ctas, step))
         self.latest[thread] = step, site
         self.known[thread] = order.known(thread)
         return step
@@ -248,6 +262,8 @@ class Products:
         empty = np.zeros(0, np.int64)
         for barrier in barriers:
             m.mbarriers.check_fenced(barrier, thread, site)
+            if step:
+                self.reached[thread][barrier.cta] = step
 
             def arrive(barrier: MBarrier = barrier) -> None:
                 self._arrive(thread, step, known, barrier, site)
@@ -281,20 +297,21 @@ class Products:
     def end(self) -> None:
         """The batch is over: who ends while products are in flight frees memory under them."""
         order = self.machine.tensor.order
-        for thread, (step, site) in self.latest.items() if self.machine.race is not None else ():
-            for cta in sorted(self.reached[thread]):
+        for thread, (_, site) in self.latest.items() if self.machine.race is not None else ():
+            for cta, step in sorted(self.reached[thread].items()):
                 if not order.is_complete(thread, step, cta):
                     message = "the kernel ends, and no thread has waited for this product"
                     if len(self.reached[thread]) > 1:
-                        message = "a CTA of a pair ends, and no thread of it has waited for this product"
+                        message = "a CTA ends, and none of its threads has waited for this product, which is partly its"
+                        message += " own or arrives at an mbarrier of it"
                     cure = "tcgen05.commit behind it, and a wait for the mbarrier's phase"
                     access = self.machine.access("mma", site, thread)
                     self.machine.find(Finding("missing_wait", message, access, space="tensor", cure=cure))
         self.pending = []
 
 
-def _add(cells: Array, part: Part, shape: Product, a: Array, b: Array, accumulates: bool) -> None:
-    """The product of one part, into tensor memory."""
+def _add(cells: Array, part: Part, shape: Product, a: Array, b: Array, factor: np.float32, enabled: Array) -> None:
+    """The product of one part, and `factor` times what is there, into the lanes that are `enabled`."""
     if shape.scaling is None:
         sums = np.matmul(a.astype(np.float32), b.astype(np.float32).T)
     else:
@@ -303,7 +320,11 @@ def _add(cells: Array, part: Part, shape: Product, a: Array, b: Array, accumulat
         sums = -sums
     old = cells[part.lanes, part.columns]
     if shape.d == "s32":
-        total = sums.astype(np.int64) + (old.view(np.int32) if accumulates else 0)
-        cells[part.lanes, part.columns] = total.astype(np.int32).view(np.uint32)
-        return
-    cells[part.lanes, part.columns] = (old.view(np.float32) + sums if accumulates else sums).view(np.uint32)
+        total = (sums.astype(np.int64) + (old.view(np.int32) if factor else 0)).astype(np.int32).view(np.uint32)
+    elif shape.d == "f16":
+        before = (old & np.uint32(0xFFFF)).astype(np.uint16).view(np.float16).astype(np.float32)
+        short = (sums + before * factor if factor else sums).astype(np.float16).view(np.uint16)
+        total = short.astype(np.uint32) | _ABOVE_F16
+    else:
+        total = (sums + old.view(np.float32) * factor if factor else sums).view(np.uint32)
+    cells[part.lanes[enabled], part.columns] = total[enabled]

@@ -194,6 +194,10 @@ class Op:
         """Which elements of which memory it names, where it names some by indices that bounds are checked against."""
         return ()
 
+    def factors(self) -> tuple[Value, ...]:
+        """The buffers and tiles that it multiplies as matrices."""
+        return ()
+
     def stands_for(self) -> tuple[Value, ...]:
         """The tokens that are complete where the one that it gives is, its last result."""
         return ()

@@ -205,7 +205,7 @@ def some_tiles(
     C: T.Tensor(("M", "N"), T.bfloat16),
     wanted: T.Tensor(("tiles",), T.int32),
 ):
-    """The tiles of rows of C that are wanted, by two persistent blocks: some turns have no accumulator."""
+    """The tiles of rows of C that are wanted, by two persistent blocks: some iterations have no accumulator."""
     K = A.shape[1]
     with T.Kernel(2, threads=128) as block:
         A_shared = T.alloc_shared((128, 32), A.dtype)
@@ -222,8 +222,8 @@ def some_tiles(
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_turns_without_products(target: str, schedule: str) -> None:
-    """The slot of accumulators goes on only in turns that fill one."""
+def test_iterations_without_products(target: str, schedule: str) -> None:
+    """The slot of accumulators goes on only where one is filled."""
     a, b, c = arguments(640, 72, 72)
     wanted = np.array([1, 0, 1, 1, 0], np.int32)
     ptx = launch(some_tiles, (a, b, c, wanted), target, schedule)

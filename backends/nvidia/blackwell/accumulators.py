@@ -29,7 +29,7 @@ class Accumulator:
         stored = gemm.c not in self.members and not is_zeros(gemm.c)
         handed = any(isinstance(v.owner, Block) for v in self.read)
         loaded = any(set(around[op]) & set(around[gemm]) for op in loads)
-        return stored or handed or loaded or len(kinds) > 1 or is_tile(gemm.a) or gemm.scaled
+        return stored or handed or loaded or len(kinds) > 1 or is_tile(gemm.a)
 
     @property
     def shape(self) -> tuple[int, int]:

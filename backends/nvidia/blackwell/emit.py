@@ -63,6 +63,12 @@ def products(w: Emitter, op: blackwell.TensorProducts) -> None:
         w.emit(f"{opcode} {to}, {x}, {y}, {word}, {scales}{always if k else adds};")
 
 
+def copies(w: Emitter, op: blackwell.TensorCopies) -> None:
+    for offset, column in zip(op.offsets, op.columns, strict=True):
+        source = _moved(w, op.descriptor, offset)
+        w.emit(f"tcgen05.cp.cta_group::1.32x128b.warpx4 {_column(w, op.address, column)}, {source};")
+
+
 def _signed(word: int) -> int:
     return word - (1 << 32) if word >> 31 else word
 
@@ -114,6 +120,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     blackwell.TensorMemoryAddress: memory_address,
     blackwell.TensorMemoryFree: memory_free,
     blackwell.TensorAlloc: alloc,
+    blackwell.TensorCopies: copies,
     blackwell.TensorProducts: products,
     blackwell.Tcgen05Commit: commit,
     blackwell.Tcgen05Fence: fence,

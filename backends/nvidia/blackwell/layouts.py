@@ -19,6 +19,7 @@ from minitile.backends.base import GemmPlan
 from minitile.hardware import WARPGROUP
 from minitile.ir.ops import blackwell
 from minitile.layout import Digit, Layout
+from minitile.layout.shared import AddressDigit, SharedLayout
 
 ROWS, HALF_ROWS = 128, 64  # of the accumulator in one instruction
 HALF_LANES = 16 << 16  # from an address to that of the other half of each warp's lanes
@@ -79,6 +80,17 @@ def accumulator(shape: tuple[int, int], threads: int) -> Layout | None:
 # Scales of blocks: of row r the word, of four scales, lies in lane r % 32 and column r / 32, the same in each 32 lanes;
 # the next word rows / 32 columns behind (PTX ISA 8.8, 9.7.16.10.7; CUTLASS, mma_traits_sm100_frag.hpp, `tmem_sf_frg`).
 IN_WORD = 4
+IMAGE = 512  # bytes of the words of 128 rows in shared memory, for tcgen05.cp: 32 rows of 16 bytes (9.7.16.9)
+
+
+def image(shape: tuple[int, ...]) -> SharedLayout:
+    """How scales lie in shared memory, so that tcgen05.cp copies them: row r of 128 has its word at 16 · (r % 32) +
+    4 · (r / 32); the next 128 rows are the next image, then come the next words. Source: PTX ISA 8.8, 9.7.16.9;
+    DeepGEMM, deep_gemm/mma/sm100.cuh (`make_sf_desc`)."""
+    rows, count = shape
+    of_rows = AddressDigit(32, 128), AddressDigit(4, 32), AddressDigit(rows // ROWS, 8 * IMAGE)
+    of_blocks = AddressDigit(IN_WORD, 8), AddressDigit(count // IN_WORD, rows // ROWS * 8 * IMAGE)
+    return SharedLayout((rows, count), 8, (of_rows, of_blocks))
 
 
 def scale_columns(shape: tuple[int, ...]) -> int:

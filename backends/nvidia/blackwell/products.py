@@ -19,6 +19,7 @@ from minitile.analysis.tf32_rounding import Rounding
 from minitile.backends.nvidia.blackwell.descriptors import SHARED, SWIZZLE, VERSION, instruction, word
 from minitile.backends.nvidia.blackwell.layouts import (
     HALF_ROWS,
+    IMAGE,
     IN_WORD,
     ROWS,
     WORD_BITS,
@@ -37,10 +38,11 @@ from minitile.hardware import WARPGROUP
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, blackwell, control, hopper, roles, thread, tile
 from minitile.ir.origin import Origin
-from minitile.ir.types import BufferType, TileType, f32, u32, u64
+from minitile.ir.types import BufferType, TileType, f32, i64, u32, u64
 from minitile.layout import Layout, boxed
 from minitile.layout.shared import SharedLayout, row_major
 from minitile.lowering.context import Lowering, layout_of
+from minitile.lowering.memory import shared_layout
 
 MOST_AT_ONCE = 128  # columns of one ld or st
 CHUNK = 16  # bytes of a row that TMA, descriptors and the swizzle move as a whole
@@ -58,7 +60,7 @@ def misfit_of(
 ) -> str:
     """Why tcgen05 does not do a gemm; "" where it does. Without `facts` operands are taken to begin where their
     buffers do, without `rounding` to be rounded to tf32."""
-    by_hand = isinstance(op, blackwell.TensorGemm)
+    given = isinstance(op, blackwell.TensorGemm)
     into = op.d if isinstance(op, blackwell.TensorGemm) else op.c
     kind = _kind(op)
     if kind is None or (kind is I8 and not target.has("tcgen05_int8")):
@@ -74,14 +76,14 @@ def misfit_of(
         if kind.factors:
             return f"words of four scales want K in steps of {step} and N of 32, not {k} and {n}"
         return f"K = {k} is not a multiple of {step}, which one instruction of {op.a.dtype} takes"
-    if not by_hand and (threads % WARPGROUP or accumulator((m, n), threads) is None):
+    if not given and (threads % WARPGROUP or accumulator((m, n), threads) is None):
         return f"{threads} threads are not whole warpgroups that share {m}x{n}"
     operands = [
         ("A", op.a, op.a_indices, 0 if op.transpose_a else 1, m),
         ("B", op.b, op.b_indices, 1 if op.transpose_b else 0, instruction_shape((m, n))[1]),
     ]
     if isinstance(op.a.type, TileType) or in_tensor_memory(op.a):  # in the lanes of the accumulator
-        if op.transpose_a or m == HALF_ROWS or kind.factors or (not by_hand and accumulator((m, k), threads) is None):
+        if op.transpose_a or m == HALF_ROWS or kind.factors or (not given and accumulator((m, k), threads) is None):
             return f"a tile A is stored in rows that {threads} threads share, not {'turned' if op.transpose_a else k}"
         del operands[0]
     for name, value, starts, k_dim, length in operands:
@@ -271,10 +273,12 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
     if op.phase is None:
         b.emit(products)
         return
+    copies = _scale_copies(low, op, ring)
     barrier = low.in_entry(("buffer", ring), lambda b: b.emit(thread.BufferAddress(ring)).result)
     barrier = _own(low, barrier, apart * 8)
     with b.when(_first_of_group(low) if apart else low.first_thread()):
-        b.emit(products)
+        for each in (*copies, products):
+            b.emit(each)
         b.emit(blackwell.Tcgen05Commit(barrier, ring))
     lane = low.in_entry("lane 0", lambda b: b.compare("eq", b.floormod(low.tid, 32), 0))
     with b.because(Origin("tensor_memory", "no warp is a phase behind")):
@@ -297,6 +301,39 @@ def _scales(
         "a_scale_offsets": tuple((word * a_rows + row) // 32 for row, _, _ in parts for word in words),
         "b_scale_offsets": tuple(word * b_rows // 32 for word in words),
     }
+
+
+def _start(low: Lowering, buffer: Value) -> Value:
+    """Where a shared buffer begins."""
+    start: Value = low.in_entry(("buffer", buffer), lambda b: b.emit(thread.BufferAddress(low.get(buffer))).result)
+    return start
+
+
+def _scale_copies(low: Lowering, op: blackwell.TensorGemm, ring: Value) -> list[blackwell.TensorCopies]:
+    """Of scales that lie in shared memory as images: the copy of each image to its four columns."""
+    b, made = low.b, []
+    bits = word(SHARED, leading=1, stride=8 * CHUNK >> 4, version=VERSION)
+    for mem, source, slot in (
+        (op.a_scale, op.a_scale_from, op.a_scale_slot),
+        (op.b_scale, op.b_scale_from, op.b_scale_slot),
+    ):
+        if mem is None or source is None:
+            continue
+        start = _start(low, source)
+        if slot is not None:
+            start = b.add(start, b.mul(low.get(slot), shared_layout(source).stage_bytes))
+        first = b.value(arith.Shr(b.and_(start, b.constant(0x3FFFF)), b.constant(4)))
+        descriptor = b.value(arith.Or(b.cast(first, i64), b.constant(bits, i64)))
+        images = range(scale_columns(mem.shape) // IN_WORD)
+        made.append(
+            blackwell.TensorCopies(
+                *(_column(low, mem, None), descriptor, ring, low.get(mem), low.get(source)),
+                slot=None if slot is None else low.get(slot),
+                offsets=tuple(n * IMAGE >> 4 for n in images),
+                columns=tuple(n * IN_WORD for n in images),
+            )
+        )
+    return made
 
 
 def _own(low: Lowering, first: Value, step: int) -> Value:

@@ -27,9 +27,10 @@ from typing import Any
 from minitile.analysis.affine import Facts
 from minitile.analysis.tf32_rounding import Rounding
 from minitile.backends.nvidia.blackwell.accumulators import Accumulator, is_tile, is_zeros
-from minitile.backends.nvidia.blackwell.by_hand import lower_by_hand
 from minitile.backends.nvidia.blackwell.columns import Layout, place
+from minitile.backends.nvidia.blackwell.explicit import lower_explicit
 from minitile.backends.nvidia.blackwell.products import misfit_of
+from minitile.backends.nvidia.blackwell.scale_images import images
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
@@ -46,7 +47,7 @@ def tensor_memory(kernel: Kernel, context: Any) -> None:
         context.notes += [
             f"T.gemm{_where(op)} is mma.sync, not tcgen05: the program orders threads by itself" for op in left
         ]
-        lower_by_hand(kernel, context.target)
+        lower_explicit(kernel, context.target)
         return
     body = _body(control.find_launch(kernel))
     search = _Search(kernel, context.target)
@@ -194,6 +195,7 @@ class _Rewrite:
         self.chosen, self.layout = chosen, layout
         self.operands: dict[tile.Gemm, Value] = {}  # where factors that are tiles go
         self.scales: dict[tile.Gemm, tuple[Value, Value]] = {}  # and scales of blocks
+        self.images: dict[Value, tile.Load] = {}  # scales that are copied from shared memory
         self.of = {value: each for each in chosen for value in each.members}
         self.gemms: dict[Op, Accumulator] = {gemm: each for each in chosen for gemm in each.gemms}
         self.flags: dict[Value, Value] = {}
@@ -231,6 +233,7 @@ class _Rewrite:
                     if v is not None
                 ]
                 self.scales[gemm] = places[0], places[1]
+            self.images = images(body, [gemm for each in self.chosen for gemm in each.gemms])
             phase = b.constant(0)
         self.block(body, phase)
         end = [body.ops.pop()] if body.terminator is not None else []
@@ -270,6 +273,8 @@ class _Rewrite:
                 with self.b.inside(Block()) as made:
                     self.load(arg, self.flags[arg], op)
                 ops += made.ops
+            if isinstance(op, tile.Load) and op.result in self.images:
+                continue
             if isinstance(op, tile.Gemm) and op in self.gemms:
                 with self.b.inside(Block()) as made:
                     phase = self.gemm(op, phase)
@@ -354,9 +359,17 @@ class _Rewrite:
             a = self.operands[op]
             b.emit(blackwell.TensorStore(self.tiles.get(op.a, op.a), a, tf32=a.dtype is f32))
         scales = self.scales.get(op, (None, None))
-        for tile_, buffer in zip((op.a_scale, op.b_scale), scales, strict=True):
-            if tile_ is not None and buffer is not None:
+        sources: dict[str, Value | None] = {}
+        stored = False
+        for name, tile_, buffer in zip("ab", (op.a_scale, op.b_scale), scales, strict=True):
+            if tile_ is None or buffer is None:
+                continue
+            if tile_ in self.images:
+                load = self.images[tile_]
+                sources |= {f"{name}_scale_from": load.mem, f"{name}_scale_slot": load.slot}
+            else:
                 b.emit(blackwell.TensorStore(self.tiles.get(tile_, tile_), buffer, scales=True))
+                stored = True
         b.emit(
             blackwell.TensorGemm(
                 a,
@@ -373,11 +386,12 @@ class _Rewrite:
                 transpose_b=op.transpose_b,
                 a_dims=op.a_dims,
                 b_dims=op.b_dims,
-                reused=each.is_reused(op, self.around) or self.layout.shares(each),
+                reused=stored or each.is_reused(op, self.around) or self.layout.shares(each),
                 a_scale=scales[0],
                 b_scale=scales[1],
                 a_format=op.a_format,
                 b_format=op.b_format,
+                **sources,
             )
         )
         self.flags[op.result] = b.constant(True, bool_)

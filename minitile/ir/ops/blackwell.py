@@ -17,6 +17,7 @@ from minitile.ir.effects import Access, Sync
 from minitile.ir.ops.checks import require, require_one_of
 from minitile.ir.ops.explicit import BarrierOp
 from minitile.ir.ops.hopper import Arrival
+from minitile.ir.ops.product import Product
 from minitile.ir.ops.roles import ConsumerRelease, ProducerAcquire, SlotOp, WarpSpecialized
 from minitile.ir.ops.tile import Dims
 from minitile.ir.relations import Relation
@@ -65,14 +66,14 @@ class TensorAlloc(Op, name="tensor_alloc"):
         return ()
 
 
-class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
+class TensorGemm(Product, name="tensor_gemm", stage="tile", uniform=True):
     """d + a @ b, or where `accumulate` is false a @ b, into d. Operands as of gemm, in shared memory, or a in tensor
     memory. `phase`: the
     parity of the mbarrier's phase that the product ends; it is complete for all threads behind it, then. Without one it
     is in flight, and complete where a commit behind it arrives. `reused`: d has been loaded from before, maybe.
     `groups`: so many warpgroups multiply their own blocks of rows, and wait for those alone; 1: all do as one.
     `pair`: both blocks of a pair multiply, the even one for both: each has its rows of a and d, and half of b.
-    `*_scale`, `*_format`: as of gemm, the scales in tensor memory.
+    `*_scale`, `*_format`: as of gemm, the scales in tensor memory; copied there before, `from` shared memory if given.
     `barriers`, `index`: the program's own barrier, where the product arrives when it is complete; without an index a
     `barrier_commit` behind it does."""
 
@@ -90,6 +91,10 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
     index: Value | None = maybe()
     a_scale: Value | None = maybe()
     b_scale: Value | None = maybe()
+    a_scale_from: Value | None = maybe()
+    a_scale_slot: Value | None = maybe()
+    b_scale_from: Value | None = maybe()
+    b_scale_slot: Value | None = maybe()
     transpose_a: bool = attr(False)
     transpose_b: bool = attr(False)
     a_dims: Dims = attr((0, 1))
@@ -111,15 +116,16 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
     def depth(self) -> int:
         return self.k
 
-    @property
-    def formats(self) -> tuple[str, str]:
-        """What the elements of a and b are."""
-        return self.a_format or self.a.dtype.name, self.b_format or self.b.dtype.name
-
     def accesses(self) -> tuple[Access, ...]:
         reads: tuple[tuple[Value, Value | None], ...] = ((self.a, self.a_slot), (self.b, self.b_slot))
         ring = self.barriers
-        reads += tuple((mem, None) for mem in (self.a_scale, self.b_scale) if mem is not None)
+        scales = (
+            (self.a_scale, self.a_scale_from, self.a_scale_slot),
+            (self.b_scale, self.b_scale_from, self.b_scale_slot),
+        )
+        for scale, source, slot in scales:
+            reads += () if scale is None else ((scale, None),)
+            reads += () if source is None else ((source, slot),)
         return (
             *(Access("read", mem, slot, proxy=_proxy(mem), threads="one", pipeline=ring) for mem, slot in reads),
             Access("write", self.d, self.d_slot, threads="one", pipeline=ring),
@@ -205,6 +211,8 @@ class ProductsAcquire(ProducerAcquire, name="products_acquire", stage="tile"):
 
 class ProductsCommit(SlotOp, name="products_commit", stage="tile"):
     """The slot's accumulators are full when all products in flight are complete."""
+
+    wants, fills = "free", True
 
 
 class BarrierCommit(BarrierOp, name="barrier_commit", stage="tile"):
@@ -371,13 +379,25 @@ class Tcgen05Mma(_FromShared, name="tcgen05_mma", stage="thread"):
     dtype: DType = attr()
 
 
-class Tcgen05Cp(_FromShared, name="tcgen05_cp", stage="thread"):
-    """Shared memory to tensor memory: the way of the scales."""
+class TensorCopies(Op, name="tensor_copies", stage="thread", orders=True):
+    """By one thread: 32 rows of 16 bytes of shared memory to four columns of each 32 lanes (32x128b.warpx4), for each
+    of `offsets`, from the descriptor in units of 16 bytes, and of `columns`, from the address. In flight until a commit
+    to a barrier of `ring` arrives; in order before the thread's products behind it."""
 
-    to: Value = operand()
+    address: Value = operand()
     descriptor: Value = operand()
-    reads: tuple[Value, ...] = operands()
-    predicate: Value | None = maybe()
+    ring: Value = operand()
+    mem: Value = operand()
+    source: Value = operand()
+    slot: Value | None = maybe()
+    offsets: tuple[int, ...] = attr()
+    columns: tuple[int, ...] = attr()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (
+            Access("read", self.source, self.slot, proxy="async", pipeline=self.ring, threads="one"),
+            Access("write", self.mem, pipeline=self.ring, threads="one"),
+        )
 
 
 class Tcgen05Ld(_TensorMemoryOp, name="tcgen05_ld", stage="thread"):

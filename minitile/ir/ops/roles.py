@@ -23,6 +23,8 @@ A producer without threads does nothing: there is one role. Then one warp of the
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from minitile.hardware import WARPGROUP
 from minitile.ir.core import Block, Op, Value, attr, maybe, operand, operands, region
 from minitile.ir.effects import Access
@@ -80,6 +82,10 @@ class ByRole(If, name="by_role", stage="thread"):
 
 
 class SlotOp(Op, orders=True):
+    """`wants`: what state the slot is in before it; `fills`: the slot is full behind it."""
+
+    wants: ClassVar[str] = "free"
+    fills: ClassVar[bool] = False
     pipeline: Value = operand()
     index: Value = operand()
 
@@ -96,6 +102,7 @@ class ProducerAcquire(SlotOp, name="producer_acquire", stage="tile"):
 class ConsumerWait(SlotOp, name="consumer_wait", stage="tile"):
     """Wait until the slot's copies have landed."""
 
+    wants = "full"
     phase: Value = operand()
 
 
@@ -107,6 +114,7 @@ class ConsumerRelease(SlotOp, name="consumer_release", stage="tile"):
     """This consumer will not touch the slot again. Where `condition` is false there is nothing to release. `generic`:
     threads have read it by themselves, so that a warp meets before one of them speaks for all."""
 
+    wants = "held"
     generic: bool = attr(False)
     condition: Value | None = maybe()
 
@@ -169,6 +177,7 @@ class TmaCopy(Op, name="tma_copy", stage="tile"):
     the cluster along which all blocks make this copy: each brings its part of the rows, to all. `pair`: it lands on the
     barrier of the even block of a pair. `half`: the blocks' buffers are halves of the region, along this dimension."""
 
+    wants: ClassVar[str] = "filling"
     src: Value = operand()
     src_indices: tuple[Value, ...] = operands()
     dst: Value = operand()

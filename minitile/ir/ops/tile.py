@@ -28,6 +28,7 @@ from minitile.ir.ops.checks import (
     require_scalar,
     require_shift,
 )
+from minitile.ir.ops.product import Product
 from minitile.ir.relations import Interleaved, Permuted, Quotient, Relation, Repeated, Same
 from minitile.ir.types import (
     BULK_TOKEN,
@@ -587,7 +588,7 @@ class Wait(Op, name="wait", orders=True):
         return self.token.type == WGMMA_TOKEN
 
 
-class Gemm(Op, name="gemm", stage="tile", uniform=True):
+class Gemm(Product, name="gemm", stage="tile", uniform=True):
     """c + a @ b. a is M×K (K×M when transpose_a), b is K×N (N×K when transpose_b); each a shared buffer (a region at
     `*_indices` along `*_dims`) or a tile. c is the accumulator, a tile; where `scale_d`, a bool, is false it counts as
     zeros. policy: how warps split the tile ("square", "full_row", "full_col"). `in_flight`: the program asks for wgmma,
@@ -623,11 +624,6 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
         along = 0 if self.transpose_a else 1
         whole = self.a.shape[along if isinstance(self.a.type, TileType) else self.a_dims.index(along)]
         return self.k or (whole * 8 // PACKED[self.a_format].bits if self.a_format else whole)
-
-    @property
-    def formats(self) -> tuple[str, str]:
-        """What the elements of a and b are."""
-        return self.a_format or self.a.dtype.name, self.b_format or self.b.dtype.name
 
     def infer(self) -> tuple[Type, ...]:
         return (self.c.type,) if isinstance(self.c.type, TileType) else ()

@@ -25,7 +25,7 @@ from minitile.ir.origin import Origin, places
 from minitile.ir.types import BufferType, bool_
 
 
-def lower_by_hand(kernel: Kernel, target: Any) -> None:
+def lower_explicit(kernel: Kernel, target: Any) -> None:
     """Raises LanguageError, ResourceError for what tensor memory or tcgen05 has not."""
     launch = control.find_launch(kernel)
     allocs = [op for op in launch.body.ops if isinstance(op, tile.Alloc) and op.type_.space == "tmem"]

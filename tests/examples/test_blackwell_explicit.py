@@ -33,7 +33,7 @@ def exact(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @mt.kernel
-def one_role(
+def single_role(
     A: T.Tensor(("M", "K"), T.bfloat16),
     B: T.Tensor(("N", "K"), T.bfloat16),
     C: T.Tensor(("M", "N"), T.float32),
@@ -66,7 +66,7 @@ def one_role(
 @pytest.mark.parametrize("size", [(1, 17, 8), (130, 72, 200)])
 def test_one_role(target: str, size: tuple[int, int, int], tiles: dict[str, int], schedule: str) -> None:
     a, b, c = arguments(*size)
-    ptx = launch(one_role, (a, b, c), target, schedule, **tiles)
+    ptx = launch(single_role, (a, b, c), target, schedule, **tiles)
     assert error(c, exact(a, b)) <= 1e-5
     assert "tcgen05.mma" in ptx
 
@@ -186,7 +186,7 @@ def test_factor_in_tensor_memory(target: str, schedule: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kernel", [one_role, factor_in_tensor_memory, pytest.param(three_roles, marks=pytest.mark.slow)]
+    "kernel", [single_role, factor_in_tensor_memory, pytest.param(three_roles, marks=pytest.mark.slow)]
 )
 def test_mutants(target: str, kernel: Any) -> None:
     """Without any one of the waits, arrivals and barriers of the program, or of the fences, commits and the dealloc

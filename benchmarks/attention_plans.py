@@ -6,9 +6,8 @@
 
 A case is B x H x S x D; 8x64/8x1024x128 has 64 heads of queries for 8 of keys, 4x16x4096x192/128 values of other dims.
 By default the cases are those of attention_bars.py, those first that are furthest from their bars. Tiles are the
-table's and MORE's; variants of each (--kinds): queries in registers, maxima that may be exceeded, an eighth and a
-quarter of the weights by polynomial, persistent blocks, and waits where ptxas puts them (`unpinned`). The table's own
-choice is always among them.
+table's and MORE's; variants of each (--kinds): queries in registers, maxima that may be exceeded, persistent blocks,
+and waits where ptxas puts them (`unpinned`). The table's own choice is always among them.
 
 Processes on all cores compile what comes next while the GPU times what is there. Each result, in a tensor that was NaN
 before, is checked by attention_bars.py; plans that spill are left out. All of a case are timed interleaved with cuDNN
@@ -43,8 +42,7 @@ from minitile.ops.attention_plans import AttentionPlan, candidates, choose
 from minitile.target import TARGETS
 
 GROWTH = 8.0
-SHARES = 0.0, 1 / 8, 1 / 4
-KINDS = "held", "growth", "polynomial", "persistent", "unpinned"
+KINDS = "held", "growth", "persistent", "unpinned"
 TARGET = TARGETS["sm_90a"]
 FEW_ROUNDS, ROUNDS = 4, 12
 FEW_MS, BATCH_MS = 0.6, 3.0  # of a batch of launches
@@ -55,16 +53,14 @@ HANGS = 10.0  # seconds, of a first launch with its check
 
 P = AttentionPlan
 MORE: dict[tuple[int, int], tuple[AttentionPlan, ...]] = {  # tiles beside the table's, by the dims of keys and values
-    (64, 64): (
-        P(128, 160), P(128, 96), P(192, 112, threads=384), P(128, 80, together=2), P(128, 64, together=2),
-        P(128, 80, 3, together=2), P(128, 64, 3, together=2),
-    ),
-    (96, 96): (P(192, 96, threads=384), P(192, 64, threads=384), P(128, 112), P(128, 160)),
-    (128, 128): (P(128, 112), P(128, 96)),
-    (192, 128): (P(128, 128),),
-}  # fmt: skip
+    (64, 64): (P(128, 128), P(192, 112, threads=384), P(128, 80, together=2), P(128, 64, together=2)),
+    (96, 96): (P(128, 128),),
+    (128, 128): (P(128, 96), P(128, 160), P(128, 176)),
+    (192, 128): (P(128, 128), P(128, 80)),
+    (256, 256): (P(128, 48),),
+}
 VARIED = {  # else PLAIN; queries of 256 fit no registers
-    64: ("held", "polynomial", "persistent"), 128: ("held", "growth", "persistent"), 256: ("persistent",),
+    128: ("held", "growth", "persistent"), 256: ("persistent",),
 }  # fmt: skip
 PLAIN = "held", "persistent"
 FIRST = "d64-causal", "d64", "d128-causal", "groups", "d128", "d256-causal", "d96", "latent", "d256"  # rows
@@ -153,21 +149,20 @@ def variants(case: Case, kinds: Sequence[str] | None, tiles: Sequence[str]) -> l
     """The choice first."""
     kinds = VARIED.get(case.d, PLAIN) if kinds is None else kinds
 
-    def ways(kind: str) -> tuple[Any, ...]:
-        ways = SHARES if kind == "polynomial" else (False, True)
-        return ways if kind in kinds else ways[:1]
+    def ways(kind: str) -> tuple[bool, ...]:
+        return (False, True) if kind in kinds else (False,)
 
     e = case.e or case.d
     plans = *candidates(case.d, e, case.s, TARGET), *MORE.get((case.d, e), ())
-    plain = dict.fromkeys(replace(p, packed=1, held=False, growth=0.0, polynomial=0.0, persistent=False) for p in plans)
+    plain = dict.fromkeys(replace(p, packed=1, held=False, growth=0.0, persistent=False) for p in plans)
     found = {Variant(chosen(case)): None}
     for plan in plain:
         if tiles and f"{plan.block_M}x{plan.block_N}" not in tiles:
             continue
         if plan.shared(case.d, e) * plan.together > TARGET.max_shared:
             continue
-        for held, stale, share, stays, free in itertools.product(*map(ways, KINDS)):
-            more = {"growth": GROWTH * stale, "polynomial": share, "persistent": stays}
+        for held, stale, stays, free in itertools.product(*map(ways, KINDS)):
+            more = {"growth": GROWTH * stale, "persistent": stays}
             found[Variant(replace(plan, held=held, **more), not free)] = None
     return list(found)
 

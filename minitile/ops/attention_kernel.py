@@ -70,7 +70,6 @@ def attention_forward(
     threads=256,
     held=False,
     growth=0.0,
-    polynomial=0.0,
     persistent=0,
     together=0,
 ):
@@ -78,9 +77,8 @@ def attention_forward(
     exp2(factor · score), capped: of tanh(inner · score). bounds: whether `left` and `right` count. So many heads are
     worked on `side_by_side`, whose keys the caches hold. held: the queries stay in registers. growth: by so much, in
     powers of 2, a maximum may be exceeded before it is replaced, and what has been summed up is scaled anew; no weight
-    is greater than 2 ** growth. polynomial: such a share of the weights is computed without the special units.
-    persistent: so many blocks take tile after tile; 0: a block for each tile. together: so many blocks are to have room
-    on a multiprocessor."""
+    is greater than 2 ** growth. persistent: so many blocks take tile after tile; 0: a block for each tile. together: so
+    many blocks are to have room on a multiprocessor."""
     B, H, S, G, _ = Q.shape
     rows = block_M // packed  # queries of a tile
     parts, tiles = 1 if whole else T.ceildiv(G, packed), T.ceildiv(S, rows)
@@ -165,7 +163,7 @@ def attention_forward(
             for i in T.Parallel(block_M):
                 shrink[i] = T.exp2((before[i] - largest[i]) * factor)
             for i, j in T.Parallel(block_M, block_N):
-                scores[i, j] = T.exp2(scores[i, j] * factor - largest[i] * factor, polynomial=polynomial)
+                scores[i, j] = T.exp2(scores[i, j] * factor - largest[i] * factor)
             T.reduce_sum(T.reshape(scores, (block_M, block_N // PARTS, PARTS)), added, dim=1)
             for i, j in T.Parallel(block_M, PARTS):
                 sums[i, j] = sums[i, j] * shrink[i] + added[i, j]

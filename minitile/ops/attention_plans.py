@@ -21,11 +21,10 @@ class AttentionPlan:
     """Tiles of block_M rows by block_N keys, `stages` copies of keys and values at a time; threads: of those that
     compute. packed: so many heads of a group are rows of a tile, a power of two; 0: as many as leave the fewest tiles.
     held: the queries stay in registers. growth: a row's maximum is replaced once it is exceeded by so many powers of 2,
-    15 at most; results differ by rounding alone, since no weight is more than 2 ** growth. polynomial: the share of
-    weights that a polynomial computes (T.exp2), where the special function units are the limit. persistent: as many
-    blocks as the GPU has room for, each for tile after tile. together: so many blocks of a multiprocessor at a time,
-    none of which has warps that copy alone: one's softmax runs beside another's products, and where a tile begins and
-    ends the others go on; 1: one block, with warps that copy."""
+    15 at most; results differ by rounding alone, since no weight is more than 2 ** growth. persistent: as many blocks
+    as the GPU has room for, each for tile after tile. together: so many blocks of a multiprocessor at a time, none of
+    which has warps that copy alone: one's softmax runs beside another's products, and where a tile begins and ends the
+    others go on; 1: one block, with warps that copy."""
 
     block_M: int
     block_N: int
@@ -34,7 +33,6 @@ class AttentionPlan:
     packed: int = 0
     held: bool = False
     growth: float = 0.0
-    polynomial: float = 0.0
     persistent: bool = False
     together: int = 1
 
@@ -47,15 +45,14 @@ class AttentionPlan:
         blocks = self.together * multiprocessors if self.persistent else 0
         return {
             "block_M": self.block_M, "block_N": self.block_N, "num_stages": self.stages, "threads": self.threads,
-            "held": self.held, "growth": self.growth, "polynomial": self.polynomial, "persistent": blocks,
+            "held": self.held, "growth": self.growth, "persistent": blocks,
             "together": self.together if self.together > 1 else 0,
         }  # fmt: skip
 
     def __str__(self) -> str:
         more = f", {self.packed} heads packed" * (self.packed > 1) + ", held" * self.held
         more += f", growth {self.growth:g}" * (self.growth > 0)
-        more += f", {self.polynomial:g} by polynomial" * (self.polynomial > 0) + ", persistent" * self.persistent
-        more += f", {self.together} blocks together" * (self.together > 1)
+        more += ", persistent" * self.persistent + f", {self.together} blocks together" * (self.together > 1)
         return f"{self.block_M}x{self.block_N}, {self.stages} stages, {self.threads} threads{more}"
 
 
@@ -92,50 +89,35 @@ class Row:
 
 
 P = AttentionPlan
-# Two warpgroups of 64 rows each, or three where a row's registers allow it. Measured on an H200
+SHORT = 5792  # rows: between 2^12 and 2^13, which were measured, and
+MIDDLE = 8192  # between 2^12 and 2^14
+# Two warpgroups of 64 rows each, or more where a row's registers allow it. Measured on an H200
 # (benchmarks/attention_plans.py): persistent blocks hide where tiles begin and end, most of all of short rows of keys.
 BY_WARPGROUPS = (
     Row(
         64,
         64,
-        (
-            P(192, 128, threads=384, held=True, persistent=True),
-            P(192, 128, threads=384, persistent=True),
-            P(256, 64, threads=512, persistent=True),
-            P(128, 192, persistent=True),
-            P(192, 96, threads=384, held=True),
-            P(128, 128),
-            P(192, 64, 3, 384),
-        ),
-        choices=(Choice(P(128, 128, held=True, persistent=True), causal=True, rows=1024),),
-        spare=P(128, 128),
-    ),
-    Row(
-        96,
-        96,
-        (P(192, 80, threads=384, persistent=True), P(128, 128), P(128, 144)),
-        choices=(Choice(P(192, 80, threads=384), causal=True),),
-        spare=P(128, 128),
-    ),
-    Row(
-        128,
-        128,
-        (P(128, 128, held=True, persistent=True), P(128, 176), P(128, 160), P(128, 64, 3), P(192, 80, threads=384)),
+        (P(192, 128, threads=384), P(192, 96, threads=384, persistent=True)),
         choices=(
-            Choice(P(128, 128, held=True, persistent=True), causal=True, rows=4096),
-            Choice(P(128, 128, held=True), causal=True),
+            Choice(P(128, 64, 3, held=True, together=2), causal=True, rows=SHORT),
+            Choice(P(192, 128, threads=384, held=True, persistent=True), causal=True),
+            Choice(P(256, 64, threads=512, persistent=True), rows=SHORT),
         ),
-        spare=P(128, 112),
+        spare=P(128, 128),
     ),
-    Row(192, 128, (P(128, 96), P(128, 112), P(128, 80))),
-    Row(192, 192, (P(128, 96), P(128, 80)), spare=P(128, 80)),
     Row(
-        256,
-        256,
-        (P(128, 64, persistent=True), P(128, 80), P(128, 48)),
-        choices=(Choice(P(128, 64), causal=True),),
-        spare=P(128, 32),
+        96,
+        96,
+        (P(192, 96, threads=384, persistent=True), P(128, 144, held=True, persistent=True)),
+        choices=(Choice(P(128, 160, held=True, persistent=True), causal=True, rows=MIDDLE),),
+        spare=P(128, 128),
     ),
+    Row(
+        128, 128, (P(128, 128, held=True, persistent=True), P(128, 112, held=True, persistent=True)), spare=P(128, 112)
+    ),
+    Row(192, 128, (P(128, 112, held=True, persistent=True), P(128, 96, held=True, persistent=True)), spare=P(128, 96)),
+    Row(192, 192, (P(128, 96), P(128, 80)), spare=P(128, 80)),
+    Row(256, 256, (P(128, 64), P(128, 80)), spare=P(128, 32)),
 )
 FEW_BY_WARPGROUPS = (  # for at most 64 rows
     Row(128, 128, (P(64, 128, threads=128),)),

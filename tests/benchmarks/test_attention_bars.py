@@ -49,13 +49,6 @@ def test_variants_of_a_plan():
         assert found[0] == (AttentionPlan(128, 112, packed=1), True)
 
 
-def test_shares_of_weights_by_polynomial():
-    import attention_plans
-
-    found = attention_plans.variants(attention_plans.parse_case("1x1x4096x64"), ["polynomial"], ["192x112"])
-    assert [variant.plan.polynomial for variant in found[1:]] == [0, 1 / 8, 1 / 4]
-
-
 def test_blocks_together_have_the_shared_memory():
     import attention_plans
 

@@ -33,9 +33,9 @@ class Rates:
     cycle and has its share of the units.
 
     Sources for NVIDIA's: CUDA C++ Programming Guide, "Arithmetic Instructions" (arithmetic, special, integer,
-    shuffled) and "Multiprocessor Level" (latency, schedulers); "NVIDIA H100 Tensor Core GPU Architecture" (products:
-    512 multiply-adds in each of 4 tensor cores), "NVIDIA A100" (256; 5120 bytes a cycle of L2 for 80 and more
-    multiprocessors: copied). 128 bytes are 32 banks. AMD's are not yet compared with a source. Only `--explain` shows
+    shuffled) and "Multiprocessor Level" (latency, schedulers); the white papers of the A100 and H100 (products: 256 and
+    512 multiply-adds in each of 4 tensor cores). 128 bytes are 32 banks. `copied` has no vendor's source: an H200 was
+    measured to take 65 (docs/schedule.md, "Clocks"). AMD's are not yet compared with a source. Only `--explain` shows
     what follows; nothing is decided by it.
     """
 

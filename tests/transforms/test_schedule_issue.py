@@ -71,9 +71,9 @@ def test_the_first_wait_is_as_long_as_the_last() -> None:
 
 
 def test_dependent_instructions_wait_for_each_other() -> None:
-    """Six additions in halves of 64 registers: 32 + 16 + 8 + 4 + 2 + 1 instructions. The first four levels begin at 0, 32, 48
-    and 56: by then what they read is there. The fourth's instructions 2 and 3 are issued at 58 and 59, so the fifth's
-    at 62 and 63, the last at 67, and its result is there 4 cycles later."""
+    """Six additions in halves of 64 registers: 32 + 16 + 8 + 4 + 2 + 1 instructions. The first four levels begin at 0,
+    32, 48 and 56: by then what they read is there. The fourth's instructions 2 and 3 are issued at 58 and 59, so the
+    fifth's at 62 and 63, the last at 67, and its result is there 4 cycles later."""
     halves = []
     value, count = "x", 64
     while count > 1:

@@ -13,14 +13,15 @@ waits for the registers that it reads.
 Instructions of a turn are issued as early as their operands, their unit and the issue slot allow, the first of the
 program first, as if the assembler ordered them at its best; waits, barriers and asynchronous products keep their order,
 and no instruction goes from one turn to the next. One thing the assembler does not do at its best: it moves the waits
-for products to each other, in front of what stands between them (seen in the disassembly of all of
-benchmarks/schedule_profile.py's attention kernels, nvJitLink 13.5), so the first is as long as the last. Two things are assumed of the warpgroups of a role that share the
-schedulers: all are in the same part of a turn, so that each instruction takes its unit once for each of them; and
-while one awaits its own products, the others' do not delay it. So a turn takes as long as one warpgroup's products and
-all warpgroups' instructions where these wait for each other, and less where they do not.
+for products to each other, in front of what stands between them, so that the first is as long as the last (seen in the
+disassembly of all attention kernels of benchmarks/schedule_profile.py, nvJitLink 13.5).
 
-Not counted: scalars that no register is in, accesses of memory, what waits and barriers themselves take, what stands under a condition, and
-latencies beyond that of arithmetic.
+Two things are assumed of the warpgroups that share the schedulers. All are in the same part of a turn: each instruction
+takes its unit once for each of them. And while one awaits its own products, those of others do not delay it. So a turn
+takes as long as one warpgroup's products and all warpgroups' instructions, where these wait for each other.
+
+Not counted: scalars that no register is in, accesses of memory, what waits and barriers themselves take, what stands
+under a condition, and latencies beyond that of arithmetic.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class _Graph:
         return self.begin
 
     def pending(self, loop: control.For) -> dict[Op, int]:
-        """How many products each wait for products leaves: those that the last wait in front of the next product does."""
+        """How many products each wait for products leaves: as many as the last wait in front of the next product."""
         found: dict[Op, int] = {}
         least: int | None = None
         for op in reversed(loop.body.ops[:-1]):

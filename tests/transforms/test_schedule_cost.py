@@ -68,11 +68,11 @@ def consumer() -> Turn:
 
 
 def test_a_warpgroups_own_turn() -> None:
-    """64 × 64 × 32 products of 2048 a cycle; then each of 128 threads has 32 functions, of 8 cycles for a warp, the last
-    of which the next product waits for: 3 cycles more. No unit is busy for as long."""
+    """64 × 64 × 32 products of 2048 a cycle, beside copies; then each thread has 32 functions, of 8 cycles for a
+    warp, the last of which the next product waits for: 3 cycles more. No unit is busy for as long."""
     found = consumer()
     assert found.issued is not None
-    assert found.busy() == {"tensor": 64.0, "special": 256.0, "issue": 32.0}
+    assert found.busy() == {"tensor": 64.0, "copy": 128.0, "special": 256.0, "issue": 32.0}
     assert found.interval == found.issued.cycles == 64 + 256 + 3
     assert draw(found)[-1].strip() == "a warpgroup's own turn: 323 cycles"
 

@@ -31,6 +31,7 @@ from minitile.backends.nvidia.hopper.pipelines import HOPPER_RULES
 from minitile.backends.nvidia.hopper.tma_store import STORE_RULES
 from minitile.backends.nvidia.hopper.wgmma import plan_wgmma, refusal
 from minitile.backends.nvidia.targets import TARGETS
+from minitile.backends.nvidia.work import work_of
 from minitile.hardware import Target
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import MinitileError, ResourceError, TargetError, TypeMismatchError
@@ -114,7 +115,7 @@ def rules_for(target: Target) -> Rules:
     if target.has("tcgen05"):
         rules |= TENSOR_RULES
         return Rules(gemm_plan, rules, lambda op, threads: misfit_of(op, threads, target))
-    return Rules(gemm_plan, rules, refusal)
+    return Rules(gemm_plan, rules, refusal, work=work_of)
 
 
 def _first(attempt: Callable[..., bool], ordinary: Any) -> Any:

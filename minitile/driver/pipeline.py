@@ -51,7 +51,7 @@ from minitile.transforms.pipeline.sink_wgmma_waits import sink_wgmma_waits
 from minitile.transforms.pipeline.skew import skew
 from minitile.transforms.pipeline.software_pipeline import software_pipeline
 from minitile.transforms.pipeline.spread_copies import spread_copies
-from minitile.transforms.schedule.cost import Turn
+from minitile.transforms.schedule.cost import Turn, with_instructions
 from minitile.transforms.schedule.record import record_turns
 from minitile.transforms.schedule.verify import check_schedule
 from minitile.transforms.sync.allocate_shared_memory import allocate_shared_memory
@@ -313,6 +313,8 @@ def compile_ir(
     ]
     with room():
         run_passes(kernel, order, context, switches=passes, optional=OPTIONAL, after=after)
+        if turns is not None:
+            turns[:] = with_instructions(turns, kernel, context.rules.work, target.rates)
         written = backend.write(kernel, target, context.notes)
         context.timings |= {f"write_{name}": spent for name, spent in written.milliseconds.items()}
     return Result(

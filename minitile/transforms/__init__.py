@@ -7,8 +7,8 @@ pass is a part of one:
                         traced programs
     schedule            schedule (a loop's schedule as data), graph (what must come before what), steady (a turn,
                         operation by operation), expand (writes the loop, with stages behind and ahead of it), cost
-                        (what --explain draws); side_by_side, a policy; modulo, a search (for cdna4_modulo);
-                        verify and record have passes
+                        and issue (what --explain draws); side_by_side, a policy; modulo, a search (for
+                        cdna4_modulo); verify and record have passes
     pipeline            ahead; for asynchronous gemms: async_gemms, accumulators; for CDNA's schedules: mfma_loop
                         (what a loop consists of) and mfma_pieces (it in single instructions)
     warp_specialize     producer_partition (who copies what, through which pipeline), second_slots, multicast,

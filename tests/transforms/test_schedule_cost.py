@@ -61,9 +61,9 @@ def test_rates_are_the_targets() -> None:
 
 def consumer() -> Turn:
     compiled = softened.compile(*SPECS, target="sm_90a")
-    turns: list[Turn] = []
-    compile_ir(compiled.case.trace(), compiled.target, compiled.passes, turns=turns)
-    (found,) = (each for each in turns if "tensor" in each.busy())
+    every: list[Turn] = []
+    compile_ir(compiled.case.trace(), compiled.target, compiled.passes, turns=every)
+    (found,) = (each for each in every if "tensor" in each.busy())
     return found
 
 
@@ -78,7 +78,7 @@ def test_a_warpgroups_own_turn() -> None:
 
 
 def test_only_who_asks_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiling counts no instructions where nobody asks for turns."""
+    """Compiling counts no instructions where turns are not asked for."""
 
     def refuse(*_: object) -> None:
         raise AssertionError("instructions are counted")

@@ -23,7 +23,8 @@ def choose_shared_layouts(kernel: Kernel, tma: bool = False) -> None:
     boxes = {a.mem for op in kernel.walk() if not op.pure for a in op.accesses() if a.proxy == "async"}
     tiles: dict[Value, list[tuple[Layout, tile.Load | tile.Store]]] = {}
     for op in kernel.walk():
-        fed_to_gemm.update(op.factors())
+        if factors := op.factors():
+            fed_to_gemm.update(factors)
         if isinstance(op, tile.Copy) and isinstance(op.dst.type, TensorType) and tma and not _is_long_row(op.src):
             boxes.add(op.src)
         elif isinstance(op, (tile.Load, tile.Store)):

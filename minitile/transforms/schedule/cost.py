@@ -71,13 +71,13 @@ def with_instructions(
     asynchronous products as the turn does, if there is one. Others stay as they are: a producer's threads do next to
     nothing."""
     groups = max(1, kernel.threads // WARPGROUP)
-    found = []
-    for turn in turns:
+
+    def counted(turn: Turn) -> Turn:
         tensor = any(entry.unit == "tensor" for entry in turn.entries)
-        loops = loops_of(kernel, turn.line, work) if tensor else []
-        each = [issued(loop, work, rates, groups) for loop in loops]
-        found.append(replace(turn, issued=max(each, key=lambda one: one.cycles)) if each else turn)
-    return found
+        each = [issued(loop, work, rates, groups) for loop in (loops_of(kernel, turn.line, work) if tensor else ())]
+        return replace(turn, issued=max(each, key=lambda one: one.cycles)) if each else turn
+
+    return list(map(counted, turns))
 
 
 def turn_of(loop: control.For, line: Line, rates: Rates) -> Turn:

@@ -107,15 +107,13 @@ _HINTS = {
 
 def _check_target(op: Op, context: PassContext) -> None:
     target = context.target
-    name, feature = ("T.alloc_tmem", "tcgen05") if _in_tensor_memory(op) else _NEEDS.get(type(op), ("", ""))
+    name, feature = _NEEDS.get(type(op), ("", ""))
+    if isinstance(op, tile.Alloc) and op.type_.space == "tmem":
+        name, feature = "T.alloc_tmem", "tcgen05"
     if name and not target.has(feature):
         raise TargetError(f"{target} has no {name}", op.loc, _HINTS[feature])
     if isinstance(op, explicit.Shuffle) and op.width > target.lanes:
         raise TargetError(f"T.shfl_* among {op.width} threads: a warp of {target} has {target.lanes}", op.loc)
-
-
-def _in_tensor_memory(op: Op) -> bool:
-    return isinstance(op, tile.Alloc) and op.type_.space == "tmem"
 
 
 def _is_ordering(op: Op) -> bool:
@@ -125,8 +123,9 @@ def _is_ordering(op: Op) -> bool:
 
 def _in_flight(op: Op) -> bool:
     """Whether the program waits by itself for what the operation starts."""
-    explicit_ = isinstance(op, explicit.BulkStore | blackwell.TensorGemm) or _in_tensor_memory(op)
-    return explicit_ or (isinstance(op, tile.Gemm) and op.in_flight)
+    if isinstance(op, tile.Alloc):
+        return op.type_.space == "tmem"
+    return isinstance(op, explicit.BulkStore | blackwell.TensorGemm) or (isinstance(op, tile.Gemm) and op.in_flight)
 
 
 def _has_explicit_sync(block: Block) -> bool:

@@ -21,7 +21,7 @@ from minitile.hardware import NAMED_BARRIERS, TMA_BOX, WARPGROUP
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import arith, blackwell, control, explicit, hopper, roles, thread, tile
 from minitile.ir.origin import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET, Origin, places
-from minitile.ir.types import BufferType, TensorType, u64
+from minitile.ir.types import BufferType, TensorType, TileType, u64
 from minitile.layout.shared import row_major
 from minitile.lowering.context import Lowering, layout_of
 from minitile.lowering.memory import coordinate, shared_layout
@@ -334,7 +334,9 @@ def _addresses(block: Block) -> int:
     their distance is known at run time alone, and ptxas computes the addresses of all rows, of 64 bits, first."""
     rows = [0]
     for op in block.walk():
-        if isinstance(op, tile.Store) and isinstance(op.mem.type, TensorType) and op.value.dtype.bits == 32:
+        if not isinstance(op, tile.Store) or not isinstance(op.mem.type, TensorType):
+            continue
+        if isinstance(op.value.type, TileType) and op.value.dtype.bits == 32:
             rows.append(math.prod(digit.size for digit in layout_of(op.value).reg if digit.dim != op.dims[-1]))
     return 2 * max(rows) if max(rows) > ROWS_IN_ROOM else 0
 

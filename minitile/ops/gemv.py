@@ -96,7 +96,7 @@ def add_products(total, w, x, alone):
         by_vectors, of_x = T.reshape(w, (rows, columns // GRAIN, GRAIN)), T.reshape(x, (columns // GRAIN, GRAIN))
         for i, g in T.Parallel(rows, columns // GRAIN):
             part = T.cast(by_vectors[i, g, 0], T.float32) * of_x[g, 0]
-            for j in range(1, GRAIN):
+            for j in T.unroll(1, GRAIN):
                 part = part + T.cast(by_vectors[i, g, j], T.float32) * of_x[g, j]
             total[i] += part
 

@@ -77,6 +77,36 @@ def test_no_plan_spills(problem, plan):
     assert kernel.launch_info.block[0] == plan.threads + 128
 
 
+CHOSEN = [(m, n, k) for m in (1, 8, 32, 64, 96, 128, 160, 200, 256, 512) for n, k in [*LAYERS, (4099, 4097)]]
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        (200, 28672, 4096),
+        *(pytest.param(size, marks=pytest.mark.slow) for size in CHOSEN if size != (200, 28672, 4096)),
+    ],
+    ids=str,
+)
+def test_what_is_chosen_does_not_spill(size):
+    """A kernel that the assembler warns of has registers that do not do."""
+    problem = Problem(*size, False, True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assembled(problem, T.bfloat16, T.bfloat16, choose(problem, H200, True, SHARED))
+
+
+def test_one_stage_more_is_worth_room_for_results():
+    """Where there are few; boxes of results have room still."""
+    for m, n, wide, threads in ((200, 28672, 128, 256), (160, 28672, 256, 256)):
+        plans = [
+            p for p in thin_plans(Problem(m, n, 4096, False, True), H200, SHARED) if p.block_N == wide and p.blocks
+        ]
+        deepest = max(plans, key=lambda plan: plan.stages)
+        assert deepest.stages == 5
+        assert SHARED - deepest.stages * (deepest.block_M + wide) * 64 * 2 >= 64 * threads
+
+
 @pytest.mark.parametrize("size", [(200, 128, 64, 4, 256), (128, 192, 64, 5, 384), (120, 256, 64, 4, 256)], ids=str)
 def test_parts_stored_across_a_tile_do_not_spill(size):
     """Many rows of a thread, each with an address of its own: consumers take registers from the role that copies."""

@@ -313,12 +313,14 @@ def test_tiles_of_rows_are_neighbours_where_weights_come_from_memory():
 
 
 def test_odd_rows_of_a_matrix():
-    """As measured of 4099×4097: by threads for one vector or two; of 8 the fastest measured plans were 1.2 and 2.4
-    times as fast as one warpgroup that copies, and as plans by threads."""
+    """As measured of 4099×4097: by threads for one vector; of 2, 4 and 8 padded plans and plans that copy by threads
+    took 22 to 28 µs where parts of K that several warpgroups copy took 20."""
     found = {m: choose(Problem(m, 4099, 4097, False, True), H200, True, SHARED) for m in (1, 2, 4, 8)}
-    assert [m for m, plan in found.items() if plan.dots] == [1, 2]
-    assert found[8].threads >= 256
-    assert not any(found[8].pad)
+    assert [m for m, plan in found.items() if plan.dots] == [1]
+    for m in (2, 4, 8):
+        assert found[m].threads >= 256
+        assert found[m].split > 1
+        assert not any(found[m].pad)
 
 
 def test_machines():

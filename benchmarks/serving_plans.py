@@ -48,20 +48,19 @@ ROW_COUNTS = (200, 96, 1, 160, 64, 256, 8, 128, 48, 512, 32, 16, 2, 4)  # the on
 WIDTHS = (64, 128, 192, 256, 384, 512, 640, 768, 1024, 1280)  # of hidden layers, times 8, for random ones
 BEST = 3  # plans that are tried with B ahead
 VECTORS = (
-    (4, 512, 128),
-    (8, 256, 128),
-    (8, 512, 128),
-    (2, 1024, 128),
-    (4, 256, 64),
-    (4, 512, 64),
-    (4, 1024, 128),
-    (8, 256, 64),
-    (4, 256, 128),
-    (4, 512, 256),
-    (16, 256, 128),
     (8, 512, 64),
-    (16, 256, 64),
+    (8, 512, 128),
     (16, 512, 128),
+    (16, 256, 64),
+    (4, 512, 64),
+    (8, 256, 64),
+    (16, 512, 64),
+    (4, 512, 128),
+    (4, 1024, 128),
+    (16, 256, 128),
+    (8, 256, 128),
+    (4, 256, 64),
+    (2, 1024, 128),
 )  # rows, columns, threads
 LIKELY = 1.4  # times the least estimate: what may still be the fastest
 OF_A_KIND, VECTORS_OF_A_KIND = 2, 4  # plans
@@ -184,7 +183,7 @@ def with_teams(plan: Plan) -> Iterator[Plan]:
 
 
 def by_threads_plans(problem: Problem) -> list[Plan]:
-    """gemv.py's."""
+    """gemv.py's, the most likely ones first."""
     if by_threads(problem) is None:
         return []
     counts = {min(problem.m, per) for per in ((2, 4) if problem.m <= 4 else (4, 8))}
@@ -392,6 +391,7 @@ def main() -> None:
     )
     parser.add_argument("--word", default="", help="with --besides: only plans with this in their names, as teams")
     parser.add_argument("--rows", type=int, nargs="*", help="only problems of so many")
+    parser.add_argument("--layers", nargs="*", help="only problems of these N×K, as 4096x14336")
     parser.add_argument("--compile-only", action="store_true", help="needs no GPU: which plans spill or do not compile")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="with --compile-only")
     args = parser.parse_args()
@@ -417,6 +417,8 @@ def main() -> None:
 
     if args.rows:
         todo = [case for case in todo if case.m in args.rows]
+    if args.layers:
+        todo = [case for case in todo if f"{case.n}x{case.k}" in args.layers]
     if args.compile_only:
         compile_all(todo, plans, args.processes)
         return

@@ -313,8 +313,8 @@ def test_tiles_of_rows_are_neighbours_where_weights_come_from_memory():
 
 
 def test_odd_rows_of_a_matrix():
-    """As measured of 4099×4097: by threads for one vector; of 2, 4 and 8 padded plans and plans that copy by threads
-    took 22 to 28 µs where parts of K that several warpgroups copy took 20."""
+    """As measured of 4099×4097: by threads for one vector; of 2, 4 and 8, split-K in 4 whose two warpgroups copy
+    took 20 µs, padded plans and those of one warpgroup 22 to 28."""
     found = {m: choose(Problem(m, 4099, 4097, False, True), H200, True, SHARED) for m in (1, 2, 4, 8)}
     assert [m for m, plan in found.items() if plan.dots] == [1]
     for m in (2, 4, 8):

@@ -48,23 +48,20 @@ ROW_COUNTS = (200, 96, 1, 160, 64, 256, 8, 128, 48, 512, 32, 16, 2, 4)  # the on
 WIDTHS = (64, 128, 192, 256, 384, 512, 640, 768, 1024, 1280)  # of hidden layers, times 8, for random ones
 BEST = 3  # plans that are tried with B ahead
 VECTORS = (
-    (4, 512, 128),
-    (8, 256, 128),
-    (8, 512, 128),
-    (2, 1024, 128),
-    (4, 256, 64),
-    (4, 512, 64),
-    (4, 1024, 128),
-    (8, 256, 64),
-    (4, 256, 128),
-    (4, 512, 256),
-    (16, 256, 128),
     (8, 512, 64),
-    (16, 256, 64),
+    (8, 512, 128),
     (16, 512, 128),
+    (16, 256, 64),
+    (4, 512, 64),
+    (8, 256, 64),
+    (16, 512, 64),
+    (4, 512, 128),
+    (4, 1024, 128),
+    (16, 256, 128),
+    (8, 256, 128),
+    (4, 256, 64),
+    (2, 1024, 128),
 )  # rows, columns, threads
-STREAMED = ((128, 128, 6), (128, 192, 5), (128, 256, 4), (256, 128, 4))  # tiles of stream-K as they lie, and stages
-FULL = 7 / 8  # of the rows of such tiles, if so many are rows of A
 LIKELY = 1.4  # times the least estimate: what may still be the fastest
 OF_A_KIND, VECTORS_OF_A_KIND = 2, 4  # plans
 ROOM = 16 << 10  # bytes of shared memory beside the stages
@@ -110,7 +107,7 @@ def promising(problem: Problem, before: dict[str, float], count: int) -> list[Pl
     """Today's choice, the fastest plans so far, and new ones: those that the model likes best, of all mechanisms in
     turn."""
     found = [choose(problem, H200, True, SHARED), *(plan_of(name) for _, name in fastest(before)[: BEST - 1])]
-    every = {*plans_of(problem, most=EVERY), *candidates(problem, H200, True, SHARED), *streamed(problem)}
+    every = {*plans_of(problem, most=EVERY), *candidates(problem, H200, True, SHARED)}
     every |= {p for plan in every for p in (*with_clusters(problem, plan), *deeper(plan), *with_teams(plan))}
     ranked = sorted((estimate(problem, plan, H200), plan) for plan in every if str(plan) not in before)
     kinds: Counter[object] = Counter()
@@ -130,7 +127,7 @@ def kind_of(plan: Plan) -> tuple[object, object]:
     """A tile's size with a mechanism, and the mechanism: what a plan does to keep all multiprocessors at work."""
     if plan.dots:
         return plan[:2], plan.block_M
-    mechanism = plan.stream, plan.split > 1, plan.together, plan.blocks > 0, plan.share > 1, plan.share_rows > 1
+    mechanism = plan.split > 1, plan.together, plan.blocks > 0, plan.share > 1, plan.share_rows > 1
     return (plan.block_M * plan.block_N, plan[7:]), mechanism
 
 
@@ -140,21 +137,21 @@ def fastest(times: dict[str, float]) -> list[tuple[float, str]]:
 
 
 def plans_of(problem: Problem, seed: int = 0, most: int = MOST) -> list[Plan]:
-    """What is measured: plans by threads, those of stream-K, the swapped plans of all other kinds, and what the model
+    """What is measured: plans by threads, the swapped plans of all other kinds, and what the model
     has liked so far."""
     known = candidates(problem, H200, True, SHARED)
     ranked = sorted(known, key=lambda plan: (estimate(problem, plan, H200), plan))[:KNOWN]
     ranked = [p for plan in ranked for p in (plan, *with_neighbours(problem, plan))]
     found = list(dict.fromkeys(swapped(problem)))
     rng = random.Random(f"{problem} {seed}")
-    known = [*by_threads_plans(problem), *ranked, *(plan for plan in found if plan.stream)]
+    known = [*by_threads_plans(problem), *ranked]
     return list(dict.fromkeys([*known, *rng.sample(found, min(len(found), max(most - len(known), 0)))]))
 
 
 def with_neighbours(problem: Problem, plan: Plan) -> Iterator[Plan]:
     """The same plan, where there are two tiles of rows or four, with these next to each other, and in a cluster."""
     rows = -(-problem.m // plan.block_M)
-    if plan.dots or plan.stream or rows not in (2, 4):
+    if plan.dots or rows not in (2, 4):
         return
     if not plan.together and not plan.panel:
         yield plan._replace(panel=8)
@@ -165,7 +162,7 @@ def with_neighbours(problem: Problem, plan: Plan) -> Iterator[Plan]:
 
 def with_clusters(problem: Problem, plan: Plan) -> Iterator[Plan]:
     """The same plan in clusters that bring the rows of A once."""
-    if plan.dots or plan.stream or plan.cluster > 1 or plan.swap or plan.panel < 0:
+    if plan.dots or plan.cluster > 1 or plan.swap or plan.panel < 0:
         return
     if -(-problem.n // plan.block_N) % 2 == 0 and plan.block_M % 16 == 0:
         yield plan._replace(share=2)
@@ -181,23 +178,12 @@ def deeper(plan: Plan) -> Iterator[Plan]:
 def with_teams(plan: Plan) -> Iterator[Plan]:
     """A persistent kernel of two warpgroups, with a tile of its own for each, where registers just do."""
     area = plan.block_M * plan.block_N
-    if plan.swap and plan.blocks and plan.teams == 1 and not plan.stream and TEAM < area <= AT_MOST * 128:
+    if plan.swap and plan.blocks and plan.teams == 1 and TEAM < area <= AT_MOST * 128:
         yield plan._replace(teams=2, threads=256)
 
 
-def streamed(problem: Problem) -> Iterator[Plan]:
-    """Stream-K without A and B swapped."""
-    for high, wide, stages in STREAMED:
-        rows = -(-problem.m // high)
-        if rows * high * FULL <= problem.m and rows <= 4:
-            plan = Plan(high, wide, 64, stages, 256, H200.multiprocessors, stream=True)
-            yield plan
-            if rows % 2 == 0:
-                yield plan._replace(share_rows=2)
-
-
 def by_threads_plans(problem: Problem) -> list[Plan]:
-    """gemv.py's."""
+    """gemv.py's, the most likely ones first."""
     if by_threads(problem) is None:
         return []
     counts = {min(problem.m, per) for per in ((2, 4) if problem.m <= 4 else (4, 8))}
@@ -209,8 +195,6 @@ def swapped(problem: Problem) -> Iterator[Plan]:
     for plan in thin_plans(problem, H200, SHARED, every=True):
         plan = plan._replace(pad=problem.ragged)
         yield plan
-        if plan.stream:
-            continue
         tiles = -(-problem.m // plan.block_M) * -(-problem.n // plan.block_N)
         parts = min(H200.multiprocessors // max(tiles, 1), problem.k // 256, 16)
         if plan.split == 1 and not plan.blocks and tiles > H200.multiprocessors:
@@ -405,8 +389,9 @@ def main() -> None:
     parser.add_argument(
         "--besides", type=Path, nargs="+", help="results: plans that are not in them, and their fastest ones"
     )
-    parser.add_argument("--word", default="", help="with --besides: only plans with this in their names, as stream-K")
+    parser.add_argument("--word", default="", help="with --besides: only plans with this in their names, as teams")
     parser.add_argument("--rows", type=int, nargs="*", help="only problems of so many")
+    parser.add_argument("--layers", nargs="*", help="only problems of these N×K, as 4096x14336")
     parser.add_argument("--compile-only", action="store_true", help="needs no GPU: which plans spill or do not compile")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="with --compile-only")
     args = parser.parse_args()
@@ -432,6 +417,8 @@ def main() -> None:
 
     if args.rows:
         todo = [case for case in todo if case.m in args.rows]
+    if args.layers:
+        todo = [case for case in todo if f"{case.n}x{case.k}" in args.layers]
     if args.compile_only:
         compile_all(todo, plans, args.processes)
         return

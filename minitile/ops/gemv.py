@@ -93,12 +93,15 @@ def add_products(total, w, x, alone):
         for i, j in T.Parallel(rows, columns):
             total[i] += T.cast(w[i, j], T.float32) * x[j]
     else:
-        by_vectors, of_x = T.reshape(w, (rows, columns // GRAIN, GRAIN)), T.reshape(x, (columns // GRAIN, GRAIN))
-        for i, g in T.Parallel(rows, columns // GRAIN):
-            part = T.cast(by_vectors[i, g, 0], T.float32) * of_x[g, 0]
-            for j in range(1, GRAIN):
-                part = part + T.cast(by_vectors[i, g, j], T.float32) * of_x[g, j]
-            total[i] += part
+        shape = rows, columns // GRAIN, GRAIN
+        by_vectors, of_x = T.reshape(w, shape), T.reshape(x, shape[1:])
+        products = T.alloc_fragment(shape, T.float32)
+        sums = T.alloc_fragment(shape[:2], T.float32)
+        for i, g, j in T.Parallel(*shape):
+            products[i, g, j] = T.cast(by_vectors[i, g, j], T.float32) * of_x[g, j]
+        T.reduce_sum(products, sums, dim=2)
+        for i, g in T.Parallel(*shape[:2]):
+            total[i] += sums[i, g]
 
 
 def whole_classes(X, Xs, W, C, K, by, c, part, rows, columns, per, classes, turned, mirrored, epilogue, tensors):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -61,7 +62,29 @@ def test_measurements_are_kept(bars, tmp_path):
     for _ in range(2):
         bars.run(suite, [row(bars, "a", "bad")], bars.State(str(path)), 10.0, again=False)
     assert measured == ["a", "bad", "bad"]
-    assert json.loads(path.read_text())["gpu"] == {"a": {"copy": [1.0, 0.0]}, "bad": {"error": "ValueError: why"}}
+    kept = json.loads(path.read_text())["gpu"]
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", kept["a"].pop("date"))
+    assert kept == {"a": {"copy": [1.0, 0.0]}, "bad": {"error": "ValueError: why"}}
+
+
+def test_cells_have_the_day_of_their_measurement(bars):
+    """Where results of several days are in one table, and in no other one."""
+    known = {"a": {"copy": [1.0, 0.0], "note": "n", "date": "2026-11-28"}, "b": {"copy": [0.5, 0.0]}}
+    lines = bars.cells_table([row(bars, "a", "b")], known)
+    assert lines == [
+        "| case | copy | | date |",
+        "|---|---:|---|---|",
+        "| a | 1.000 | n | 2026-11-28 |",
+        "| b | 0.500 |  |  |",
+    ]
+    assert bars.cells_table([row(bars, "b")], known)[0] == "| case | copy | |"
+
+
+def test_of_an_earlier_run_what_still_holds_is_kept(bars, tmp_path):
+    path = tmp_path / "earlier.json"
+    path.write_text(json.dumps({"a": {"copy": [1.0, 0.0]}, "b": {"copy": [0.5, 0.0]}, "c": {"error": "why"}}))
+    suite = SimpleNamespace(unchanged=lambda case, found: case != "b")
+    assert bars.kept(suite, path) == {"a": {"copy": [1.0, 0.0]}}
 
 
 def test_rows_of_the_memory_suite_have_cells():

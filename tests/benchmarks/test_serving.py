@@ -16,9 +16,10 @@ import serving_plans
 from serving_operations import Packed
 
 import minitile.language as T
+from minitile.ops.choice import choose
 from minitile.ops.machine import H200
 from minitile.ops.multiply import assembled
-from minitile.ops.plan import Plan
+from minitile.ops.plan import Plan, Problem
 from minitile.ops.quantised.pack import QuantisedWeights
 from minitile.ops.quantised.plans import quantised_plans
 from tests.ops.test_grouped_launch import Array, gpu, torch
@@ -100,8 +101,7 @@ def test_promising_plans_are_of_all_mechanisms():
     assert [str(plan) for plan in found[:3]] == [str(today), *[*known][:2]]
     assert not {str(plan) for plan in found[3:]} & {*known}
     assert len(found) == len({*found}) == serving_plans.WEAK_PLANS
-    assert any(plan.stream for plan in found)
-    assert any(plan.blocks and not plan.stream for plan in found)
+    assert any(plan.blocks for plan in found)
     for mechanism in ("split", "share", "share_rows"):
         assert any(getattr(plan, mechanism) > 1 for plan in found), mechanism
     assert found[:8] == serving_plans.promising(problem, known, 8)
@@ -185,3 +185,23 @@ def test_only_what_is_fitted_to_few_rows_is_written(words, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         fit_matmul.main()
     assert "--write is for what --few --fit finds" in capsys.readouterr().err
+
+
+def test_a_measurement_holds_as_long_as_its_plan_is_chosen():
+    """Of products, of weights of 4 bits, and of random problems."""
+    case = serving.CASES["200 × 6144x4096"]
+    plan = choose(Problem(200, 6144, 4096, False, True), H200, True, serving_plans.SHARED)
+    for words, holds in ((str(plan), True), (str(plan._replace(stages=plan.stages - 1)), False)):
+        note = f"20.6 µs, 2000 GB/s, {words}, error 2e-03"
+        assert serving.unchanged(str(case), {"note": note}, H200) == holds
+    quantised = str(serving.OPERATIONS["w4a16"].plan(16, 6144, 4096, H200))
+    name = "w4a16 16 × 6144x4096"
+    assert serving.unchanged(name, {"note": f"8.0 µs, 2000 GB/s, {quantised}, error 2e-03"}, H200)
+    assert not serving.unchanged(name, {"note": f"8.0 µs, 2000 GB/s, {plan}, error 2e-03"}, H200)
+    name = serving.RANDOM["random-1"][0]
+    random_plan = choose(
+        serving_plans.Case.of(name.split(": ")[1].replace(" ", ":")).problem, H200, True, serving_plans.SHARED
+    )
+    assert serving.unchanged(name, {"note": f"{random_plan}; tuned {random_plan}"}, H200)
+    assert not serving.unchanged(name, {"note": f"1x1x1; tuned {random_plan}"}, H200)
+    assert not serving.unchanged("a case that is no more", {"note": ""}, H200)

@@ -1,1 +1,1 @@
-"""GEMMs whose blocks share K: those of a cluster, added up at once (split-K), or all, in equal shares (stream-K)."""
+"""GEMMs whose blocks share K: those of a cluster, added up at once (split-K)."""

@@ -42,7 +42,6 @@ from minitile.transforms.pipeline.cdna4_modulo import cdna4_modulo
 from minitile.transforms.pipeline.choose_stages import choose_stages, deepen_stages
 from minitile.transforms.pipeline.double_buffer import double_buffer
 from minitile.transforms.pipeline.hoist_copies import hoist_copies
-from minitile.transforms.pipeline.hold_waits import hold_waits
 from minitile.transforms.pipeline.keep_operands import keep_operands
 from minitile.transforms.pipeline.lower_manual_wgmma import lower_manual_wgmma
 from minitile.transforms.pipeline.pdl_prefetch import pdl_prefetch
@@ -169,7 +168,6 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("invariant_divisors", invariant_divisors),
     # What induction has replaced would keep registers busy through its loop.
     ("dead_code", dead_code),
-    ("hold_waits", hold_waits),
     ("keep_operands", keep_operands),
     # Behind all that moves code, and makes threads meet.
     ("record_turns", record_turns),
@@ -189,7 +187,6 @@ OPTIONAL = frozenset(
         "cse",
         "dead_code",
         "hoist_copies",
-        "hold_waits",
         "double_buffer",
         "hoist_loads",
         "accumulator_init",

@@ -31,7 +31,7 @@ class Rates:
 
     Not measured, and not yet compared with a source, which would be: CUDA C++ Programming Guide, "Arithmetic
     Instructions"; the white papers of the A100, H100 and Ada (peak rates by clock and number of multiprocessors), and
-    of CDNA 3 and CDNA 4. 128 bytes are 32 banks. Only `--explain` shows them; nothing is decided by them.
+    of CDNA 3 and CDNA 4. 128 bytes are 32 banks. `--explain` shows them; what is searched for CDNA 4 goes by them.
     """
 
     products: int = 1024

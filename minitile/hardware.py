@@ -35,8 +35,8 @@ class Rates:
     Sources for NVIDIA's: CUDA C++ Programming Guide, "Arithmetic Instructions" (arithmetic, special, integer,
     shuffled) and "Multiprocessor Level" (latency, schedulers); the white papers of the A100 and H100 (products: 256 and
     512 multiply-adds in each of 4 tensor cores). 128 bytes are 32 banks. `copied` has no vendor's source: an H200 was
-    measured to take 65 (docs/schedule.md, "Clocks"). AMD's are not yet compared with a source. Only `--explain` shows
-    what follows; nothing is decided by it.
+    measured to take 65 (docs/schedule.md, "Clocks"). AMD's are not yet compared with a source, which
+    would be the white papers of CDNA 3 and CDNA 4. `--explain` shows what follows; CDNA 4's search goes by it.
     """
 
     products: int = 1024

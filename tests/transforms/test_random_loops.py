@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from minitile.ir.builder import Builder
@@ -32,6 +32,8 @@ ROWS = 2 * 16
 RANDOM = np.random.default_rng(5)
 A = RANDOM.integers(-4, 5, size=(ROWS, 4)).astype(np.float32)
 MOST = 7  # iterations
+# Without shrinking, which takes minutes: the text of a loop is short.
+QUICK = {"derandomize": True, "suppress_health_check": list(HealthCheck), "phases": (Phase.explicit, Phase.generate)}
 
 
 @dataclass
@@ -176,7 +178,7 @@ def expand(block: Block, loop: control.For, line: Line) -> None:
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, deadline=None, **QUICK)
 @given(data=st.data())
 def test_what_is_accepted_is_right(ahead: bool, data: st.DataObject) -> None:
     loop_text = data.draw(loops())
@@ -200,7 +202,7 @@ def test_what_is_accepted_is_right(ahead: bool, data: st.DataObject) -> None:
                 np.testing.assert_array_equal(found[name], expected[name], f"{name}, {n} iterations, {landing}")
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, **QUICK)
 @given(data=st.data())
 def test_a_broken_edge_is_refused(data: st.DataObject) -> None:
     """Two operations of a legal schedule exchange their places: where an edge no longer holds, `verify` says so."""

@@ -6,7 +6,7 @@
 
 After B. R. Rau, "Iterative Modulo Scheduling" (International Journal of Parallel Programming 24, 1996): the least
 interval that units and cycles of needs allow is tried first; operations are placed by their height, each at the first
-step where its unit is free; where there is none, it is placed all the same, and what it displaces is placed again. An
+step where its unit is free; where there is none, it is placed all the same, and what conflicts is placed again. An
 asynchronous operation occupies its unit, and what needs it stands its latency behind.
 
 Here time goes backwards, from the last operation to the first: so each is placed as late as may be, which keeps what it

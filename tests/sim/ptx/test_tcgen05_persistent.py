@@ -9,6 +9,7 @@ import pytest
 
 from minitile.runtime.sim import TensorMap
 from minitile.runtime.sim.mutate.ptx import removals
+from minitile.runtime.sim.mutate.ptx_weaken import weaker_mutants
 from tests.sim.ptx.blackwell import assembles, loads, matrix_word, product_word, wait
 from tests.sim.ptx.blackwell_pair import COMMIT, MEET, for_blackwell, rows_of, simulate
 from tests.sim.ptx.hopper import frame
@@ -140,3 +141,17 @@ def test_what_synchronises_is_needed() -> None:
     for mutant in mutants:
         report = simulate(mutant.text, problem(3)[0], grid=6, schedule="eager", only_first=True)
         assert report.findings or "fence.mbarrier_init" in mutant.instruction, mutant  # a proxy fence does as well
+
+
+def test_what_synchronises_is_not_too_strong() -> None:
+    """A narrower scope, another direction, one CTA of two: each shows under some schedule."""
+    mutants = list(weaker_mutants(program(), "k"))
+    assert len(mutants) >= 20
+    for mutant in mutants:
+        reports = (
+            simulate(mutant.text, problem(3)[0], grid=6, schedule=schedule, seed=2, only_first=True)
+            for schedule in SCHEDULES
+        )
+        # That a response has come is no other thread's access: the phase tells it in any scope.
+        response = "acquire.cluster.shared::cta.b64 p, [bar+16]" in mutant.instruction
+        assert response or any(report.findings for report in reports), mutant

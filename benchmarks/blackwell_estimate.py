@@ -139,6 +139,9 @@ def _products(op: blackwell.TensorGemm) -> Counter[str]:
     in_tensor = isinstance(op.a.type, BufferType) and op.a.type.space == "tmem"
     found["shared"] += (of_b if in_tensor else of_a + of_b) / TARGET.rates.shared
     found["tensor memory"] += of_a / TENSOR_MEMORY if in_tensor else 0
+    for source in (op.a_scale_from, op.b_scale_from):  # tcgen05.cp
+        if source is not None:
+            found["shared"] += math.prod(source.shape) * source.dtype.bits / 8 / TARGET.rates.shared
     return found
 
 

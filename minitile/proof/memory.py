@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from minitile.proof.events import Access, Footprint
-from minitile.proof.state import ALL, State, Warp, bits
+from minitile.proof.state import ALL, State, Warp, lanes_in
 from minitile.proof.text import Fault
 
 
@@ -45,7 +45,7 @@ class Memory:
         """`size` bytes by each of these lanes; `to_all`: all that they name is accessed by each lane of the warp."""
         key = addresses, size, lanes, to_all
         if key not in self.made:
-            shares = tuple((n, self.span(addresses[n], size, line)) for n in bits(lanes))
+            shares = tuple((n, self.span(addresses[n], size, line)) for n in lanes_in(lanes))
             if to_all:
                 total = 0
                 for _, mine in shares:

@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias
 SMALL: Final = 8  # counters may be compared with constants below this, at most
 DEEP: Final = 8  # symbols are not nested deeper than this
 CUTS: Final = 4  # and not more often named in short
-NEAR: Final = 4  # and with a bound plus at most this
+NEAR: Final = 1  # and with a bound plus at most this
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +307,7 @@ def _by_constant(name: str, a: Affine, b: int, width: int, is_signed: bool) -> V
 _KEEPS_SIGN = ("add", "mul", "shr", "div", "rem", "min", "max", "and", "shl", "or")
 
 
+@lru_cache(maxsize=1 << 16)
 def not_negative(a: Value) -> bool:
     """Whether a value of the launch cannot be negative, if sizes are not."""
     if isinstance(a, int):

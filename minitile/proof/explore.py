@@ -288,8 +288,28 @@ class Explorer:
             for base in self._bases(state):
                 if len(base[1]) == depth:
                     self._shift(state, base)
+        self._forget_common(state)
         self._rename(state)
         return self._key(state)
+
+    @staticmethod
+    def _forget_common(state: State) -> None:
+        """Drops what every warp that runs knows from what they may yet be told: it tells them nothing. What a phase
+        must have been told of (rules L and E) stays."""
+        common = -1
+        for warp in state.warps:
+            common &= -1 if warp.done else warp.known
+        if common <= 0:
+            return
+        for at, barrier in state.mbarriers.items():
+            asked = barrier.bare
+            for event, _, _ in barrier.waits:
+                asked |= event
+            released = barrier.released & ~(common & ~asked)
+            state.mbarriers[at] = replace(barrier, released=released, done=barrier.done & ~common)
+        for number, named in state.named.items():
+            state.named[number] = replace(named, released=named.released & ~common)
+        state.ended &= ~common
 
     def _bases(self, state: State) -> list[Any]:
         found = {v.base for warp in state.warps for v in warp.registers.values() if isinstance(v, Counter)}

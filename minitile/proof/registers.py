@@ -556,9 +556,26 @@ def _operand_of_address(arg: str) -> tuple[str, int]:
     return (match[1], int(match[2] or 0)) if match else ("", 0)
 
 
+_KEEPS_COUNTER = ("mov", "add", "sub", "mad", "selp", "shfl", "cvt")
+
+
 def _constants(program: Program) -> list[int]:
-    """Constants that comparisons and minima of the text name."""
-    compared = [each for each in program.code if each.base in ("setp", "min")]
+    """Constants that the text compares counters or bounds with, or sums of them, and those of minima."""
+    counted = {name for each in program.loops for name in (each.counter, each.bound)}
+    grown = True
+    while grown:
+        more = {
+            name
+            for each in program.code
+            if each.base in _KEEPS_COUNTER and not counted.isdisjoint(each.reads)
+            for name in each.writes
+        }
+        grown, counted = not more <= counted, counted | more
+    compared = [
+        each
+        for each in program.code
+        if each.base == "min" or (each.base == "setp" and not counted.isdisjoint(each.args[1:]))
+    ]
     names = {arg for each in compared for arg in each.args[1:]}
     moved = [each.args[1] for each in program.code if each.base == "mov" and each.args[0] in names]
     return [int(arg, 0) for arg in (*names, *moved) if INTEGER.fullmatch(arg)]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, TypeAlias
@@ -32,12 +32,24 @@ class Unknown:
     name: str
 
 
+def _hashed(self: Any) -> int:
+    """The hash of a value, which may be nested deeply: it is computed once."""
+    try:
+        return int(self._hash)
+    except AttributeError:
+        found = hash(tuple(getattr(self, each.name) for each in fields(self) if each.init))
+        object.__setattr__(self, "_hash", found)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Affine:
     """Terms are (symbol, coefficient), in the order of their text, without zeros; never empty in a register."""
 
     terms: tuple[tuple[Hashable, int], ...]
     const: int
+    _hash: int = field(init=False, repr=False, compare=False)
+    __hash__ = _hashed
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +59,8 @@ class Counter:
     base: tuple[tuple[tuple[Hashable, int], ...], tuple[Any, ...], int]
     value: int
     since: bool = False
+    _hash: int = field(init=False, repr=False, compare=False)
+    __hash__ = _hashed
 
     @property
     def terms(self) -> tuple[tuple[Hashable, int], ...]:
@@ -66,6 +80,8 @@ class Predicate:
     ("not", p), ("and", p, q), ("or", p, q) over predicates, 0, 1."""
 
     expression: tuple[Any, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+    __hash__ = _hashed
 
 
 _MADE = (Affine, Counter, Predicate, Stored, tuple)
@@ -135,7 +151,7 @@ def moved(value: Any, counter: Callable[[Counter], Counter]) -> Any:
         return counter(replace(value, base=moved(value.base, counter)))
     if isinstance(value, Affine):
         terms = ((moved(key, counter), c) for key, c in value.terms)
-        return Affine(tuple(sorted(terms, key=repr)), value.const)
+        return Affine(tuple(sorted(terms, key=_text)), value.const)
     if isinstance(value, Predicate):
         return Predicate(moved(value.expression, counter))
     return tuple(moved(each, counter) if isinstance(each, _MADE) else each for each in value)
@@ -179,12 +195,17 @@ def _normal(a: Affine, width: int) -> int | Affine:
     return a if a.terms else a.const % (1 << width)
 
 
+@lru_cache(maxsize=1 << 16)
+def _text(term: tuple[Hashable, int]) -> str:
+    return repr(term)
+
+
 def plus(a: Affine, b: Affine, times: int = 1) -> Affine:
     """a + times·b."""
     terms = dict(a.terms)
     for key, c in b.terms:
         terms[key] = terms.get(key, 0) + times * c
-    kept = sorted(((key, c) for key, c in terms.items() if c), key=repr)
+    kept = sorted(((key, c) for key, c in terms.items() if c), key=_text)
     return Affine(tuple(kept), a.const + times * b.const)
 
 

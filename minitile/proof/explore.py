@@ -294,21 +294,29 @@ class Explorer:
 
     @staticmethod
     def _forget_common(state: State) -> None:
-        """Drops what every warp that runs knows from what they may yet be told: it tells them nothing. What a phase
-        must have been told of (rules L and E) stays."""
+        """Drops what every warp that runs knows: accesses and completions behind which all that they may yet do comes,
+        and what they may yet be told. What a phase must have been told of (rules L and E) stays."""
         common = -1
         for warp in state.warps:
             common &= -1 if warp.done else warp.known
         if common <= 0:
             return
+        under_way = {event for queue in state.products.values() for _, event, _, _ in queue}
+        state.accesses = [each for each in state.accesses if (each.id | each.fence) & ~common or each.id in under_way]
         for at, barrier in state.mbarriers.items():
             asked = barrier.bare
             for event, _, _ in barrier.waits:
                 asked |= event
-            released = barrier.released & ~(common & ~asked)
-            state.mbarriers[at] = replace(barrier, released=released, done=barrier.done & ~common)
+            state.mbarriers[at] = replace(
+                barrier,
+                last=barrier.last & ~common,
+                before=barrier.before & ~common,
+                fence=barrier.fence & ~common,
+                released=barrier.released & ~(common & ~asked),
+                done=barrier.done & ~common,
+            )
         for number, named in state.named.items():
-            state.named[number] = replace(named, released=named.released & ~common)
+            state.named[number] = replace(named, last=named.last & ~common, released=named.released & ~common)
         state.ended &= ~common
 
     def _bases(self, state: State) -> list[Any]:

@@ -476,7 +476,7 @@ class Registers:
             name, kind = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}.get(said[0], said[0]), said[1]
             a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
             if isinstance(a, tuple) or isinstance(b, tuple):
-                return by_lane(lambda x, y: _of_lanes(name, kind, x, y), a, b)
+                return _compared(name, kind, a, b)
             return self.test(state, warp, each.pc, name, kind, a, b)
         if form == "selp":
             width = int(said[0])
@@ -594,6 +594,11 @@ def _made_of_loaded(program: Program) -> frozenset[str]:
         if more <= found:
             return frozenset(found)
         found |= more
+
+
+@lru_cache(maxsize=1 << 14)
+def _compared(name: str, kind: str, a: Value, b: Value) -> Value:
+    return by_lane(lambda x, y: _of_lanes(name, kind, x, y), a, b)
 
 
 def _of_lanes(name: str, kind: str, a: Value, b: Value) -> Value:

@@ -135,6 +135,8 @@ def variables_in(value: Any) -> frozenset[Counter | Stored]:
 
 def counters_in(value: Any) -> tuple[Counter, ...]:
     """Every counter that a value is made of."""
+    if isinstance(value, (int, Unknown)):
+        return ()
     return tuple(each for each in variables_in(value) if isinstance(each, Counter))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minitile.proof import barriers
+from minitile.proof.blocks import Block, blocks
 from minitile.proof.descriptors import rows_of_16
 from minitile.proof.events import Footprint, MBarrier, Product, replace
 from minitile.proof.memory import Memory, fence
@@ -101,6 +102,11 @@ class Machine(Registers):
                 raise Refused(each.line, "a wait that is not tried again at once")
         self.open = [self._open(each) for each in program.code]
         self.touches = [self._bits({*each.reads, *each.writes}) for each in program.code]
+        self.named = [self._named(each) for each in program.code]
+        self.blocks = blocks(program, self.touches)
+        self.left: dict[
+            tuple[Any, ...], tuple[Value, ...]
+        ] = {}  # what a block leaves, by where it is and what it reads
         self.plain = [is_plain(each) for each in program.code]
         self.computes = [  # whether nothing that matters lies between an open branch and its end
             all(
@@ -110,10 +116,13 @@ class Machine(Registers):
             )
             for pc, end in enumerate(self.open)
         ]
-        self.decides = [  # whether only what is computed hangs on the branch, and matters
+        self.decides = [  # whether only what is computed hangs on the branch, and matters; or copies do
             end > 0
             and not self.computes[pc]
-            and all(self.plain[i] or program.code[i].base == "bra" for i in range(pc + 1, end))
+            and (
+                all(self.plain[i] or program.code[i].base == "bra" for i in range(pc + 1, end))
+                or any(program.code[i].base == "cp" for i in range(pc + 1, end))
+            )
             for pc, end in enumerate(self.open)
         ]
 
@@ -141,6 +150,25 @@ class Machine(Registers):
         same = [i.text for i in first] == [i.text for i in second] and all(computed.isdisjoint(i.reads) for i in first)
         return same and quiet and self.program.live[end].isdisjoint(computed)
 
+    def pass_block(self, state: State, warp: Warp, block: Block) -> None:
+        """Executes a block by all lanes, or takes from before what it leaves."""
+        key = (warp.pc, *(self.value(warp, name) for name in block.reads))
+        left = self.left.get(key)
+        if left is None:
+            for each in block.code:
+                self.arithmetic(state, warp, each, ALL)
+            self.left[key] = tuple(warp.registers[name] for name in block.writes)
+        else:
+            warp.registers.update(zip(block.writes, left, strict=True))
+        warp.pc = block.end
+
+    def _named(self, each: Instruction) -> tuple[int, int]:
+        """Accumulators and fragments that a product names, as bits."""
+        if not each.op.startswith("wgmma.mma_async"):
+            return 0, 0
+        accumulators, first = (self._bits(set(registers(arg))) for arg in each.args[:2])
+        return accumulators, first if each.args[1].startswith("{") else 0
+
     def _product_registers(self) -> dict[str, int]:
         names: dict[str, int] = {}
         for each in self.program.code:
@@ -162,6 +190,10 @@ class Machine(Registers):
         while warp.stack and warp.stack[-1][0] == warp.pc:
             warp.mask, warp.stack = warp.stack[-1][1], warp.stack[:-1]
         each = self.program.code[warp.pc]
+        block = self.blocks[warp.pc]
+        if block and warp.mask == ALL:
+            self.pass_block(state, warp, block)
+            return True
         if warp.pc in self.program.regions:
             self.pass_region(warp, self.program.regions[warp.pc])
             return True
@@ -606,8 +638,7 @@ class Machine(Registers):
         if match[3] not in _ITEM or _ITEM[match[3]] * int(match[2]) != 32 or not args[0].startswith("{"):
             raise Refused(line, f"not known: {each.op}")
         fragment = args[1].startswith("{")
-        accumulators = self._bits(set(registers(args[0])))
-        fragments = self._bits(set(registers(args[1]))) if fragment else 0
+        accumulators, fragments = self.named[each.pc]
         form = (f"n{match[1]}", args[0])
         if warp.dirty & (accumulators | fragments):
             raise Fault(line, "no wgmma.fence since an access to registers of this product")

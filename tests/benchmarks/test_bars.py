@@ -87,6 +87,25 @@ def test_of_an_earlier_run_what_still_holds_is_kept(bars, tmp_path):
     assert bars.kept(suite, path) == {"a": {"copy": [1.0, 0.0]}}
 
 
+@pytest.mark.parametrize("only", [[], ["--only", "a"]])
+def test_a_result_of_what_is_new_and_what_is_kept(bars, tmp_path, monkeypatch, only):
+    """By the command: cells that are not measured come from the earlier run."""
+    earlier = tmp_path / "earlier.json"
+    earlier.write_text(json.dumps({"a": {"copy": [0.5, 0.0]}, "b": {"copy": [0.97, 0.0]}}))
+    suite = SimpleNamespace(
+        ROWS=[row(bars, "a"), dataclasses.replace(row(bars, "b"), name="other")], TITLE="T", REMARKS=[],
+        measure=lambda case, against: {"copy": [1.0, 0.0]}, unchanged=lambda case, found: True,
+    )  # fmt: skip
+    monkeypatch.setattr(bars.importlib, "import_module", lambda name: suite)
+    monkeypatch.setattr(bars.timing, "machine", dict)
+    words = "bars.py memory --rows r --state STATE --keep EARLIER --out OUT"
+    files = {name: str(tmp_path / name.lower()) for name in ("STATE", "OUT")} | {"EARLIER": str(earlier)}
+    monkeypatch.setattr(bars.sys, "argv", [*(files.get(word, word) for word in words.split()), *only])
+    assert bars.main() == 0
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert {case: each["copy"][0] for case, each in found.items()} == {"a": 1.0, "b": 0.97}
+
+
 def test_rows_of_the_memory_suite_have_cells():
     import memory
 

@@ -182,7 +182,8 @@ def profile(clocks: Memory) -> None:
     there is room; what it has run again (a loop in a loop) is overwritten. All else keeps its value.
 
     Args:
-        clocks: a tensor of the signature, (rows, warps, turns) int64, which nothing else in the kernel uses.
+        clocks: a tensor of the signature, (rows, warps, turns) int64 with sizes known at compile time, which nothing
+            else in the kernel uses.
 
     Raises:
         LanguageError: other memory; a second tensor.
@@ -205,7 +206,8 @@ def profile(clocks: Memory) -> None:
     trace = tile_scope("T.profile")
     fits = isinstance(clocks, Memory) and clocks.space == "global" and clocks.value.dtype is i64
     if not fits or len(clocks.shape) != 3 or not all(isinstance(extent, int) for extent in clocks.static_shape):
-        raise trace.error(f"T.profile of {shown(clocks)}", "a tensor of the signature: (rows, warps, turns) int64")
+        hint = "a tensor of the signature, T.Tensor((rows, warps, turns), T.int64), of sizes known at compile time"
+        raise trace.error(f"T.profile of {shown(clocks)}", hint)
     if trace.attrs.setdefault("profile", clocks.value.name) != clocks.value.name:
         raise trace.error("T.profile of two tensors", "one has a row for each loop")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -72,11 +74,13 @@ def test_amd_has_no_such_clock() -> None:
         recorded("gfx942", 1)
 
 
-def test_what_it_is_not_for() -> None:
+@pytest.mark.parametrize(("sizes", "dtype"), [((3, 8, 5), T.int32), (("rows", 8, 5), T.int64)])
+def test_what_it_is_not_for(sizes: Any, dtype: Any) -> None:
     @mt.kernel
-    def narrow(clocks: T.Tensor((3, 8, 5), T.int32)):
+    def narrow(clocks: T.Tensor(sizes, dtype)):
         with T.Kernel(1, threads=32):
             T.profile(clocks)
 
-    with pytest.raises(LanguageError, match=r"T.profile of"):
-        narrow.compile(mt.spec((3, 8, 5), "int32"), target="sm_80")
+    with pytest.raises(LanguageError, match=r"T.profile of") as raised:
+        narrow.compile(target="sm_80")
+    assert "known at compile time" in str(raised.value)

@@ -177,7 +177,7 @@ def profile(clocks: Memory) -> None:
     """Records when each turn of the kernel's loops begins, in cycles of the multiprocessor's clock, for the first block
     of the grid. It is for measuring a schedule (docs/schedule.md): a kernel with it is a little slower. NVIDIA.
 
-    Each loop that has no other loop in it gets a row of `clocks`, in the order of the program as it is compiled; the
+    Each `for` that has no other loop in it gets a row of `clocks`, in the order of the program as it is compiled; the
     compiled kernel's notes say which line a row is of. A warp that runs the loop fills its line of the row, as far as
     there is room; what it has run again (a loop in a loop) is overwritten. All else keeps its value.
 

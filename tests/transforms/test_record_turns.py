@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,16 @@ def test_roles_have_rows_of_their_own() -> None:
     copies, products = sorted(wrote[:2].tolist(), key=sum)
     assert sum(copies) == 1
     assert products == [True] * 4 + [False] * 4
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+def test_rows_name_their_line(target: str) -> None:
+    """Also where the loop carries values of the compiler's own, whose last operation has no line."""
+    ours = [mt.spec((64, "K"), "float16")] * 2 + [mt.spec((64, 64), "float32"), mt.spec((3, 8, 5), "int64")]
+    notes = product.compile(*ours, target=target).notes
+    text, first = inspect.getsourcelines(product.function)
+    line = first + next(n for n, each in enumerate(text) if "T.Pipelined" in each)
+    assert f"T.profile: row 0 is the loop of line {line}" in notes
 
 
 def test_amd_has_no_such_clock() -> None:

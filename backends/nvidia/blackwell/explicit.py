@@ -15,14 +15,14 @@ from __future__ import annotations
 from typing import Any
 
 from minitile.backends.nvidia.blackwell.layouts import HALF_ROWS, ROWS, accumulator, columns_of, words
-from minitile.backends.nvidia.blackwell.products import misfit_of
+from minitile.backends.nvidia.blackwell.products import in_tensor_memory, misfit_of
 from minitile.backends.nvidia.blackwell.shapes import COLUMNS, allocated
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, ResourceError
 from minitile.ir.ops import blackwell, control, explicit, tile
 from minitile.ir.origin import Origin, places
-from minitile.ir.types import BufferType, bool_
+from minitile.ir.types import bool_
 
 
 def lower_explicit(kernel: Kernel, target: Any) -> None:
@@ -109,16 +109,16 @@ class _Accesses:
                 self.block(region, count)
             if isinstance(op, blackwell.TensorGemm) and (reason := misfit_of(op, threads, self.target)):
                 raise LanguageError(f"T.tcgen05_gemm: {reason}", op.loc)
-            if isinstance(op, tile.Copy) and (_in_tensor_memory(op.src) or _in_tensor_memory(op.dst)):
+            if isinstance(op, tile.Copy) and (in_tensor_memory(op.src) or in_tensor_memory(op.dst)):
                 through = tile.Load(op.src, op.src_indices, op.shape, op.src_dims, slot=op.src_slot)
                 store = tile.Store(op.dst, op.dst_indices, through.result, op.dst_dims, slot=op.dst_slot)
                 through.loc = store.loc = op.loc
                 parts = Block(ops=[through, store])
                 self.block(parts, threads)
                 ops += parts.ops
-            elif isinstance(op, tile.Load) and _in_tensor_memory(op.mem):
+            elif isinstance(op, tile.Load) and in_tensor_memory(op.mem):
                 ops += self.load(op, threads)
-            elif isinstance(op, tile.Store) and _in_tensor_memory(op.mem):
+            elif isinstance(op, tile.Store) and in_tensor_memory(op.mem):
                 ops.append(self.store(op, threads))
             else:
                 self.check(op)
@@ -158,11 +158,7 @@ class _Accesses:
 
     def check(self, op: Op) -> None:
         ours = isinstance(op, tile.Alloc | blackwell.TensorGemm)
-        if not ours and any(_in_tensor_memory(v) for v in op.operands):
+        if not ours and any(in_tensor_memory(v) for v in op.operands):
             raise LanguageError(
                 f"`{op.mnemonic}` on tensor memory", op.loc, "T.copy moves it to a fragment, and back; T.tcgen05_gemm"
             )
-
-
-def _in_tensor_memory(v: Value) -> bool:
-    return isinstance(v.type, BufferType) and v.type.space == "tmem"

@@ -20,7 +20,6 @@ from tests.sim.ptx.test_hopper_wgmma import Operand, lay_out
 TARGET = "sm_100a"
 PLACE_B = 32768
 MODES = {0: 0, 128: 2, 64: 4, 32: 6}
-ITEM = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 KINDS = {"f16": "f16", "bf16": "f16", "tf32": "tf32", "e4m3": "f8f6f4", "e5m2": "f8f6f4", "s8": "i8", "u8": "i8"}
 FORMATS = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "s8": 1, "u8": 0}
 

@@ -52,7 +52,6 @@ def replaced(name: str, old: str, new: str, program: Callable[[], Program] = thr
 ODD = "    setp.eq.u32 q, rank, 1;\n"
 ONE_MEETS = "    bar.sync 0;"
 OVERWRITE = "    @lead st.shared.b32 [s], x0;"
-PEER_ONLY = f"{ODD}    @!q bra P_done;\n"
 
 FAULTS: dict[str, tuple[str, Callable[[], Program]]] = {
     # the pair as such
@@ -258,7 +257,7 @@ def loaded_again() -> Program:
 {tma()["descriptors"]}
 {tma()["start"].replace("M_done", "N_done")}
 {wait("again", 1)}
-""" + "\n".join(text for name, text in tma().items() if name.startswith("mma")).replace("1, 0;", "1, 0;")
+""" + "\n".join(text for name, text in tma().items() if name.startswith("mma"))
     turn += f"""
 {COMMIT.format(at="+8")}
 N_done:

@@ -210,6 +210,27 @@ def test_parts_of_columns(target: str, first: int, count: int, threads: int) -> 
     assert np.array_equal(c, a[:, first : first + count])
 
 
+@pytest.mark.parametrize("element", [BF16, np.int8, np.int32])
+@pytest.mark.parametrize(("rows", "first", "count"), [(256, 0, 64), (256, 4, 12), (64, 0, 64)])
+def test_elements_there_and_back(target: str, element: Any, rows: int, first: int, count: int) -> None:
+    """Of less than 32 bits several are in a column."""
+    dtype = {BF16: T.bfloat16, np.int8: T.int8, np.int32: T.int32}[element]
+
+    @mt.kernel
+    def copies(A: T.Tensor((rows, 64), dtype), C: T.Tensor((rows, count), dtype)):
+        with T.Kernel(1, threads=128):
+            whole, some = T.alloc_fragment((rows, 64), dtype), T.alloc_fragment((rows, count), dtype)
+            memory = T.alloc_tmem((rows, 64), dtype)
+            T.copy(A, whole)
+            T.copy(whole, memory)
+            T.copy(memory[:, first : first + count], some)
+            T.copy(some, C)
+
+    a, c = np.arange(rows * 64).reshape(rows, 64).astype(element), np.full((rows, count), -1).astype(element)
+    launch(copies, (a, c), target, "eager")
+    assert np.array_equal(c, a[:, first : first + count])
+
+
 @pytest.mark.parametrize("threads", [64, 192])
 def test_no_whole_warpgroups(target: str, threads: int) -> None:
     a, c = poisoned((128, 64)), poisoned((128, 64))

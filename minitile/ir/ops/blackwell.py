@@ -299,7 +299,8 @@ class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
 
 
 class TensorRegisters(Op, name="tensor_registers", stage="thread"):
-    """Columns of the thread's lane: for each of `columns`, an offset from the address, `count` of them; complete."""
+    """Columns of the thread's lane: for each of `columns`, an offset from the address, `count` of them, each of 32 bits
+    and so of several elements where these are narrower; complete."""
 
     address: Value = operand()
     mem: Value = operand()
@@ -309,7 +310,7 @@ class TensorRegisters(Op, name="tensor_registers", stage="thread"):
     columns: tuple[int, ...] = attr()
 
     def infer(self) -> tuple[Type, ...]:
-        return (RegsType(self.count * len(self.columns), self.dtype),)
+        return (RegsType(self.count * len(self.columns) * 32 // self.dtype.bits, self.dtype),)
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.mem, self.slot, box=(), whole=OWN_LANES),)

@@ -186,6 +186,40 @@ def test_factor_in_tensor_memory(target: str, schedule: str) -> None:
 
 
 @mt.kernel
+def part_of_a_factor(
+    A: T.Tensor((128, 64), T.bfloat16), B: T.Tensor((32, 32), T.bfloat16), C: T.Tensor((128, 32), T.float32), first=32
+):
+    """A[:, first : first + 32] · Bᵀ, of an A that is whole in tensor memory."""
+    with T.Kernel(1, threads=128):
+        B_shared = T.alloc_shared((32, 32), B.dtype)
+        a = T.alloc_fragment((128, 64), A.dtype)
+        c = T.alloc_fragment((128, 32), T.float32)
+        A_tmem = T.alloc_tmem((128, 64), A.dtype)
+        C_tmem = T.alloc_tmem((128, 32), T.float32)
+        done = T.alloc_barrier(1)
+        T.copy(B, B_shared)
+        T.copy(A, a)
+        T.copy(a, A_tmem)
+        T.tcgen05_gemm(A_tmem[:, first : first + 32], B_shared, C_tmem, transpose_B=True, mbar=done, clear_accum=True)
+        T.mbarrier_wait_parity(done, 0)
+        T.copy(C_tmem, c)
+        T.copy(c, C)
+
+
+@pytest.mark.parametrize("first", [0, 16, 32])
+def test_part_of_a_factor(target: str, first: int) -> None:
+    rng = np.random.default_rng(first)
+    a, b, c = random(rng, (128, 64), BF16), random(rng, (32, 32), BF16), poisoned((128, 32))
+    launch(part_of_a_factor, (a, b, c), target, first=first)
+    assert error(c, exact(a[:, first : first + 32], b)) <= 1e-5
+
+
+def test_part_of_a_factor_that_is_none(target: str) -> None:
+    with pytest.raises(MinitileError, match="at its first row and a constant multiple of 16 columns"):
+        part_of_a_factor.compile(target=target, first=8)
+
+
+@mt.kernel
 def parts_of_columns(
     A: T.Tensor(("M", 64), T.float32), C: T.Tensor(("M", "width"), T.float32), rows=128, first=0, count=64, threads=128
 ):

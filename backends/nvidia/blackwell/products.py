@@ -36,6 +36,7 @@ from minitile.backends.nvidia.hopper import pipelines
 from minitile.backends.nvidia.hopper.explicit import barrier_word
 from minitile.backends.nvidia.hopper.wgmma import _Operand, panels_of, readable
 from minitile.hardware import WARPGROUP
+from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, blackwell, control, hopper, roles, thread, tile
 from minitile.ir.origin import Origin
@@ -86,6 +87,9 @@ def misfit_of(
     if isinstance(op.a.type, TileType) or in_tensor_memory(op.a):  # in the lanes of the accumulator
         if op.transpose_a or m == HALF_ROWS or kind.factors or (not given and accumulator((m, k), threads) is None):
             return f"a tile A is stored in rows that {threads} threads share, not {'turned' if op.transpose_a else k}"
+        row, column = map(constant_of, op.a_indices) if op.a_indices else (0, 0)
+        if row != 0 or column is None or int(column) % kind.k:
+            return f"A in tensor memory begins at its first row and a constant multiple of {kind.k} columns"
         del operands[0]
     for name, value, starts, k_dim, length in operands:
         reason = _unreadable(name, value, starts, k_dim, length, facts)
@@ -228,7 +232,9 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
     y = _Matrix(low, op.b, op.b_slot, op.b_indices, 1 if op.transpose_b else 0)
     in_tensor = in_tensor_memory(op.a)
     if in_tensor:
-        first, a_mn = _own(low, _column(low, op.a, None), apart * len(parts) * _stride(op.a)), False
+        start = int(constant_of(op.a_indices[1]) or 0) * op.a.dtype.bits // WORD_BITS if op.a_indices else 0
+        first = _own(low, b.add(_column(low, op.a, None), start), apart * len(parts) * _stride(op.a))
+        a_mn = False
         offsets = [row // ROWS * _stride(op.a) + k * op.a.dtype.bits // WORD_BITS for row, _, _ in parts for k in steps]
     else:
         x = _Matrix(low, op.a, op.a_slot, op.a_indices, 0 if op.transpose_a else 1)

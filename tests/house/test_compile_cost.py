@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import cProfile
 import os
-import pstats
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -54,16 +53,17 @@ def interleaved(panel: int, target: str = "gfx950") -> None:
 
 
 @pytest.mark.parametrize(
-    ("compiled", "limit"), [(plain, 230_000), (teams, 695_000), (stream_k, 1_367_000), (interleaved, 347_000)]
+    ("compiled", "limit"), [(plain, 229_900), (teams, 692_500), (stream_k, 1_365_000), (interleaved, 345_000)]
 )
 def test_calls(compiled: Callable[[int], None], limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without comparisons: whether a key is the same object as a cache's, or an equal one, is up to what ran before."""
     calls = 0
 
     def counted(*args, **kwargs):  # the passes alone
         nonlocal calls
         profile = cProfile.Profile()
         profile.runcall(run_passes, *args, **kwargs)
-        calls = pstats.Stats(profile).total_calls
+        calls = sum(each.callcount for each in profile.getstats() if getattr(each.code, "co_name", "") != "__eq__")
 
     monkeypatch.setenv("MINITILE_VERIFY", "0")
     compiled(8)  # imports, and what is computed once

@@ -25,8 +25,9 @@ _ENTRY = re.compile(r"\.entry\s+([\w$%]+)")
 _HEAD = re.compile(r"^\s*\.version\s", re.MULTILINE)
 # Instructions that move data between memories, synchronise or multiply matrices.
 _TELLING = re.compile(
-    r"^\s*(?:@!?\S+\s+)?(mma\.sync|wgmma\.mma_async|ldmatrix|stmatrix|cp\.async\.bulk|cp\.async(?=\.c[ag])|mbarrier\.[a-z_]+"
-    r"|fence\.proxy|(?:ld|st)\.(?:global|shared|local)|atom|red|bar|barrier|shfl)([\w.:]*)",
+    r"^\s*(?:@!?\S+\s+)?(mma\.sync|wgmma\.mma_async|tcgen05\.[a-z_]+|ldmatrix|stmatrix|cp\.async\.bulk"
+    r"|cp\.async(?=\.c[ag])|mbarrier\.[a-z_]+|fence\.proxy"
+    r"|(?:ld|st)\.(?:global|shared|local)|atom|red|bar|barrier|shfl)([\w.:]*)",
     re.MULTILINE,
 )
 

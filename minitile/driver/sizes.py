@@ -2,7 +2,8 @@
 
 Fragments lie in registers, shared buffers in a block's shared memory, arrays of T.alloc_local in a thread's own memory;
 what a T.Parallel or a copy has for each thread is unrolled. Compile time and memory grow with all of them, so that a
-size that is a slip of the pen (1 << 26 for 1 << 6) would not end in an error but in nothing at all.
+size that is a slip of the pen (1 << 26 for 1 << 6) would not end in an error but in nothing at all. Buffers in tensor
+memory are none of that: the backend that has it counts its columns.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def check_sizes(launch: control.Launch, target: Target) -> None:
     """Raises ResourceError for a buffer that no block could hold, and for an operation on so many elements that its
     code would not end."""
     for op in launch.body.walk():
-        if isinstance(op, tile.Alloc):
+        if isinstance(op, tile.Alloc) and op.type_.space != "tmem":
             _check_buffer(op, target)
     for op in launch.body.walk():
         elements = _elements(op)

@@ -177,12 +177,13 @@ def profile(clocks: Memory) -> None:
     """Records when each turn of the kernel's loops begins, in cycles of the multiprocessor's clock, for the first block
     of the grid. It is for measuring a schedule (docs/schedule.md): a kernel with it is a little slower. NVIDIA.
 
-    Each loop that has no other loop in it gets a row of `clocks`, in the order of the program as it is compiled; the
+    Each `for` that has no other loop in it gets a row of `clocks`, in the order of the program as it is compiled; the
     compiled kernel's notes say which line a row is of. A warp that runs the loop fills its line of the row, as far as
     there is room; what it has run again (a loop in a loop) is overwritten. All else keeps its value.
 
     Args:
-        clocks: a tensor of the signature, (rows, warps, turns) int64, which nothing else in the kernel uses.
+        clocks: a tensor of the signature, (rows, warps, turns) int64 with sizes known at compile time, which nothing
+            else in the kernel uses.
 
     Raises:
         LanguageError: other memory; a second tensor.
@@ -205,7 +206,8 @@ def profile(clocks: Memory) -> None:
     trace = tile_scope("T.profile")
     fits = isinstance(clocks, Memory) and clocks.space == "global" and clocks.value.dtype is i64
     if not fits or len(clocks.shape) != 3 or not all(isinstance(extent, int) for extent in clocks.static_shape):
-        raise trace.error(f"T.profile of {shown(clocks)}", "a tensor of the signature: (rows, warps, turns) int64")
+        hint = "a tensor of the signature, T.Tensor((rows, warps, turns), T.int64), of sizes known at compile time"
+        raise trace.error(f"T.profile of {shown(clocks)}", hint)
     if trace.attrs.setdefault("profile", clocks.value.name) != clocks.value.name:
         raise trace.error("T.profile of two tensors", "one has a row for each loop")
 

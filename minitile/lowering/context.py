@@ -118,12 +118,12 @@ class Lowering:
         self.kernel.stage = "thread"
 
     def ops(self, block: Block) -> None:
-        outer = self.b.why
+        outer = self.b.loc, self.b.why
         for op in block.ops:
             self.b.loc, self.b.why = op.loc, op.why
             self.op(op)
             self.previous = self.previous if op.pure else op
-        self.b.why = outer
+        self.b.loc, self.b.why = outer
 
     def op(self, op: Op) -> None:
         rule = self.rules.get(type(op))

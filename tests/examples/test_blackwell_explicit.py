@@ -15,7 +15,7 @@ from test_blackwell import launch
 
 import minitile as mt
 import minitile.language as T
-from minitile.ir.diagnostics import MinitileError, TargetError
+from minitile.ir.diagnostics import MinitileError, ResourceError, TargetError
 
 TARGETS = ("sm_100a", pytest.param("sm_103a", marks=pytest.mark.slow))
 BF16 = ml_dtypes.bfloat16
@@ -200,6 +200,28 @@ def test_mutants(target: str, kernel: Any) -> None:
     after = "tcgen05.fence::after" if kernel is not factor_in_tensor_memory else "none"
     spare = ("fence.mbarrier_init", "bar.warp.sync", "cp.async", after)
     assert [each for each in survivors if not any(word in each for word in spare)] == []
+
+
+@mt.kernel
+def all_columns(X: T.Tensor((128, 512), T.float32), Y: T.Tensor((128, 512), T.float32), columns=512):
+    with T.Kernel(1, threads=128):
+        whole = T.alloc_tmem((128, columns), T.float32)
+        part = T.alloc_fragment((128, 64), T.float32)
+        for j in T.unroll(8):
+            T.copy(X[0, j * 64], part)
+            T.copy(part, whole[:, j * 64 : j * 64 + 64])
+        for j in T.unroll(8):
+            T.copy(whole[:, j * 64 : j * 64 + 64], part)
+            T.copy(part, Y[0, j * 64])
+
+
+def test_all_columns(target: str) -> None:
+    """All of tensor memory is more than shared memory has: its columns are what counts, up to the last one."""
+    x, y = random(np.random.default_rng(0), (128, 512), np.float32), poisoned((128, 512))
+    assert all_columns.compile(x, y, target=target).simulate(x, y).findings == []
+    assert (x == y).all()
+    with pytest.raises(ResourceError, match=r"1024 columns: tensor memory has 512"):
+        all_columns.compile(x, y, target=target, columns=1024)
 
 
 # What is not ---------------------------------------------------------------------------------------------------------

@@ -175,6 +175,15 @@ def test_explain_says_what_was_not_done(kernels, capsys):
     assert " wgmma.mma_async" in out
 
 
+def test_explain_counts_tcgen05(capsys):
+    kernel = f"{ROOT / 'examples' / 'gemm.py'}:gemm_nt_bf16"
+    sizes = ["--arg", "bf16[512,512]"] * 3
+    assert main(["compile", kernel, "--target", "sm_100a", "--explain", *sizes]) == 0
+    (counted,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  instructions "))
+    names = {"tcgen05.alloc", "tcgen05.mma", "tcgen05.commit", "tcgen05.ld", "tcgen05.relinquish_alloc_permit"}
+    assert names <= set(counted.replace(",", "").split())
+
+
 def test_explain_without_assembler(kernels, monkeypatch):
     from minitile.backends.nvidia import program
     from minitile.backends.nvidia.assemble import AssemblerMissing

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -67,16 +70,28 @@ def test_roles_have_rows_of_their_own() -> None:
     assert products == [True] * 4 + [False] * 4
 
 
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+def test_rows_name_their_line(target: str) -> None:
+    """Also where the loop carries values of the compiler's own, whose last operation has no line."""
+    ours = [mt.spec((64, "K"), "float16")] * 2 + [mt.spec((64, 64), "float32"), mt.spec((3, 8, 5), "int64")]
+    notes = product.compile(*ours, target=target).notes
+    text, first = inspect.getsourcelines(product.function)
+    line = first + next(n for n, each in enumerate(text) if "T.Pipelined" in each)
+    assert f"T.profile: row 0 is the loop of line {line}" in notes
+
+
 def test_amd_has_no_such_clock() -> None:
     with pytest.raises(TargetError, match=r"T.profile on gfx942"):
         recorded("gfx942", 1)
 
 
-def test_what_it_is_not_for() -> None:
+@pytest.mark.parametrize(("sizes", "dtype"), [((3, 8, 5), T.int32), (("rows", 8, 5), T.int64)])
+def test_what_it_is_not_for(sizes: Any, dtype: Any) -> None:
     @mt.kernel
-    def narrow(clocks: T.Tensor((3, 8, 5), T.int32)):
+    def narrow(clocks: T.Tensor(sizes, dtype)):
         with T.Kernel(1, threads=32):
             T.profile(clocks)
 
-    with pytest.raises(LanguageError, match=r"T.profile of"):
-        narrow.compile(mt.spec((3, 8, 5), "int32"), target="sm_80")
+    with pytest.raises(LanguageError, match=r"T.profile of") as raised:
+        narrow.compile(target="sm_80")
+    assert "known at compile time" in str(raised.value)

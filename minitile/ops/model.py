@@ -76,7 +76,8 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     busy = turns if turns > fill else fill
     if by_warps:
         busy += machine.in_turn * min(turns, fill)
-    # What passes through shared memory: copies in, and each wgmma's 64 rows and all columns out.
+    # What passes through shared memory: copies in, and each wgmma's 64 rows and all columns out. Fitted: by counters it
+    # is no limit (decision 212), but the choice is better with it.
     passing = (high + wide + (0 if by_warps else -(-height // 64) * (64 + side))) * deep * size / machine.port
     step = max(busy, passing, turns * WARPGROUP / threads + gap / teams)
     if machine.cold and (a.through_registers or b.through_registers):

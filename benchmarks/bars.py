@@ -229,8 +229,8 @@ def main() -> int:
     if options.rows:
         rows.sort(key=lambda row: options.rows.index(row.name))
     if options.only:
-        kept = [(row, tuple(cell for cell in row.cells if options.only in cell[0])) for row in rows]
-        rows = [replace(row, cells=cells) for row, cells in kept if cells]
+        some = [(row, tuple(cell for cell in row.cells if options.only in cell[0])) for row in rows]
+        rows = [replace(row, cells=cells) for row, cells in some if cells]
     if options.list:
         for row in rows:
             print(

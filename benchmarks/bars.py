@@ -225,6 +225,8 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="OUT.json of an earlier run: what is not measured and still holds")
     options = parser.parse_args()
     suite: Any = importlib.import_module(SUITES[options.suite])
+    if options.keep and not hasattr(suite, "unchanged"):
+        parser.error(f"--keep: {options.suite} does not know which of its measurements still hold")
     rows = [row for row in suite.ROWS if not options.rows or row.name in options.rows]
     if options.rows:
         rows.sort(key=lambda row: options.rows.index(row.name))

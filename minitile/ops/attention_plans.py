@@ -89,8 +89,8 @@ class Row:
 
 
 P = AttentionPlan
-SHORT = 5792  # rows: between 2^12 and 2^13, which were measured, and
-MIDDLE = 8192  # between 2^12 and 2^14
+SHORT = 5792  # rows: half way, as logarithms go, from 2^12 to 2^13, which were measured
+MIDDLE = 8192  # likewise from 2^12 to 2^14
 # Two warpgroups of 64 rows each, or more where a row's registers allow it. Measured on an H200
 # (benchmarks/attention_plans.py): persistent blocks hide where tiles begin and end, most of all of short rows of keys.
 BY_WARPGROUPS = (

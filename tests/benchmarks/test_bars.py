@@ -87,38 +87,23 @@ def test_of_an_earlier_run_what_still_holds_is_kept(bars, tmp_path):
     assert bars.kept(suite, path) == {"a": {"copy": [1.0, 0.0]}}
 
 
-def test_what_is_kept_is_in_the_tables_beside_what_was_measured(bars, tmp_path, monkeypatch):
-    """By the command line: rows that are not asked for, and cells that there was no time for."""
-    rows = [dataclasses.replace(row(bars, *cases), name=name) for name, cases in (("r", "ab"), ("s", "c"))]
+@pytest.mark.parametrize("only", [[], ["--only", "a"]])
+def test_a_result_of_what_is_new_and_what_is_kept(bars, tmp_path, monkeypatch, only):
+    """By the command: cells that are not measured come from the earlier run."""
+    earlier = tmp_path / "earlier.json"
+    earlier.write_text(json.dumps({"a": {"copy": [0.5, 0.0]}, "b": {"copy": [0.97, 0.0]}}))
     suite = SimpleNamespace(
-        TITLE="T", REMARKS=[], ROWS=rows, measure=measured_or_late, unchanged=lambda case, found: True
-    )
+        ROWS=[row(bars, "a"), dataclasses.replace(row(bars, "b"), name="other")], TITLE="T", REMARKS=[],
+        measure=lambda case, against: {"copy": [1.0, 0.0]}, unchanged=lambda case, found: True,
+    )  # fmt: skip
     monkeypatch.setattr(bars.importlib, "import_module", lambda name: suite)
     monkeypatch.setattr(bars.timing, "machine", dict)
-    out = tmp_path / "result"
-    earlier = {name: {"copy": [0.5, 0.0]} for name in "abc"}
-    out.with_suffix(".json").write_text(json.dumps(earlier), encoding="utf-8")
-    words = [
-        "serving",
-        "--rows",
-        "r",
-        "--state",
-        str(tmp_path / "state.json"),
-        "--keep",
-        f"{out}.json",
-        "--out",
-        str(out),
-    ]
-    monkeypatch.setattr(bars.sys, "argv", ["bars.py", *words])
-    assert bars.main() == 1
-    found = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
-    assert {name: cells["copy"][0] for name, cells in found.items()} == {"a": 1.0, "b": 0.5, "c": 0.5}
-
-
-def measured_or_late(case, against):
-    if case == "b":
-        raise TimeoutError("no time left")
-    return {other: [1.0, 0.0] for other in against}
+    words = "bars.py memory --rows r --state STATE --keep EARLIER --out OUT"
+    files = {name: str(tmp_path / name.lower()) for name in ("STATE", "OUT")} | {"EARLIER": str(earlier)}
+    monkeypatch.setattr(bars.sys, "argv", [*(files.get(word, word) for word in words.split()), *only])
+    assert bars.main() == 0
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert {case: each["copy"][0] for case, each in found.items()} == {"a": 1.0, "b": 0.97}
 
 
 def test_rows_of_the_memory_suite_have_cells():

@@ -185,6 +185,38 @@ def test_factor_in_tensor_memory(target: str, schedule: str) -> None:
     assert error(c, 1 + 2 * exact(a, b)) <= 1e-5
 
 
+@mt.kernel
+def parts_of_columns(
+    A: T.Tensor(("M", 64), T.float32), C: T.Tensor(("M", "width"), T.float32), rows=128, first=0, count=64, threads=128
+):
+    """C = A[:, first : first + count], by a buffer that is allocated in a loop."""
+    with T.Kernel(1, threads=threads):
+        whole = T.alloc_fragment((rows, 64), T.float32)
+        some = T.alloc_fragment((rows, count), T.float32)
+        for _ in range(A.shape[0] // rows):
+            A_tmem = T.alloc_tmem((rows, 64), T.float32)
+            T.copy(A, whole)
+            T.copy(whole, A_tmem)
+            T.copy(A_tmem[:, first : first + count], some)
+            T.copy(some, C)
+
+
+@pytest.mark.parametrize("threads", [128, 256])
+@pytest.mark.parametrize(("first", "count"), [(5, 1), (5, 3), (16, 48)])
+def test_parts_of_columns(target: str, first: int, count: int, threads: int) -> None:
+    """Of two blocks of rows also where a thread has one column: the blocks are not taken for columns."""
+    a, c = np.arange(256 * 64, dtype=np.float32).reshape(256, 64), poisoned((256, count))
+    launch(parts_of_columns, (a, c), target, "lazy", rows=256, first=first, count=count, threads=threads)
+    assert np.array_equal(c, a[:, first : first + count])
+
+
+@pytest.mark.parametrize("threads", [64, 192])
+def test_no_whole_warpgroups(target: str, threads: int) -> None:
+    a, c = poisoned((128, 64)), poisoned((128, 64))
+    with pytest.raises(MinitileError, match=f"{threads} threads do not share 128×64 of tensor memory"):
+        parts_of_columns.compile(a, c, target=target, threads=threads)
+
+
 @pytest.mark.parametrize(
     "kernel", [single_role, factor_in_tensor_memory, pytest.param(three_roles, marks=pytest.mark.slow)]
 )

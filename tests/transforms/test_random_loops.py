@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from minitile.ir.builder import Builder
@@ -187,8 +187,7 @@ def test_what_is_accepted_is_right(ahead: bool, data: st.DataObject) -> None:
     block, loop = find(kernel)
     free = {op for op in loop.body.ops if is_scalar(op)}
     line = legal(data.draw, Body(loop, each=True, free=free), ahead)
-    if line is None:
-        return
+    assume(line is not None)
     verify_line(loop, line, free, versions=3)
     expand(block, loop, line)
     verify_ir(kernel)
@@ -210,8 +209,7 @@ def test_a_broken_edge_is_refused(data: st.DataObject) -> None:
     _, loop = find(kernel)
     body = Body(loop, each=True, free={op for op in loop.body.ops if is_scalar(op)})
     line = legal(data.draw, body, ahead=False)
-    if line is None or len(line) < 2:
-        return
+    assume(line is not None and len(line) > 1)
     places = {step.op: Place(step.stage, n) for n, step in enumerate(line)}
     one, other = (data.draw(st.sampled_from(body.fixed)) for _ in range(2))
     places[one], places[other] = places[other], places[one]

@@ -6,8 +6,8 @@
     %t = load %c[0, 0] ; store %t, %C[…]      %t = tensor_load %c ; store %t, %C[…]
                                               tensor_free %m, %c
 
-Buffers get columns one after the other. Which products a wait is for is the program's own business, as is all order
-between roles; fences and the deallocation are the compiler's.
+Buffers get columns one after the other, also those that loops and roles allocate. Which products a wait is for is the
+program's own business, as is all order between roles; fences and the deallocation are the compiler's.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from __future__ import annotations
 from typing import Any
 
 from minitile.backends.nvidia.blackwell.layouts import HALF_ROWS, ROWS, accumulator, columns_of, words
-from minitile.backends.nvidia.blackwell.products import misfit_of
+from minitile.backends.nvidia.blackwell.products import in_tensor_memory, misfit_of
 from minitile.backends.nvidia.blackwell.shapes import COLUMNS, allocated
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, ResourceError
 from minitile.ir.ops import blackwell, control, explicit, tile
 from minitile.ir.origin import Origin, places
-from minitile.ir.types import BufferType, bool_
+from minitile.ir.types import bool_
 
 
 def lower_explicit(kernel: Kernel, target: Any) -> None:
     """Raises LanguageError, ResourceError for what tensor memory or tcgen05 has not."""
     launch = control.find_launch(kernel)
-    allocs = [op for op in launch.body.ops if isinstance(op, tile.Alloc) and op.type_.space == "tmem"]
+    allocs = _taken(launch.body)
     if not allocs:
         return
     _Accesses(target).block(launch.body, kernel.threads)
@@ -38,13 +38,14 @@ def lower_explicit(kernel: Kernel, target: Any) -> None:
         first = blackwell.TensorMemory(0)
         memory = b.emit(first).result
     names: dict[Value, Value] = {}
+    buffers: list[Op] = []
     column = 0
     for alloc in allocs:
         blocks, stride = _shape(alloc)
         new = blackwell.TensorAlloc(memory, alloc.type_, column, stride)
         new.loc, new.result.name = alloc.loc, alloc.result.name
         names[alloc.result] = new.result
-        launch.body.ops[launch.body.ops.index(alloc)] = new
+        buffers.append(new)
         column += blocks * stride
     if column > COLUMNS:
         raise ResourceError(
@@ -58,13 +59,24 @@ def lower_explicit(kernel: Kernel, target: Any) -> None:
         op.replace_operands(lambda v: names.get(v, v))
     ops = launch.body.ops
     ready = max((n for n, op in enumerate(ops) if isinstance(op, explicit.Barriers)), default=-1) + 1
-    buffers = [op for op in ops if isinstance(op, blackwell.TensorAlloc)]
-    rest = [op for op in ops[ready:] if op not in buffers]
+    rest = ops[ready:]
     end = [rest.pop()] if launch.body.terminator is not None else []
     last = Block()
     with b.inside(last), b.because(Origin("tensor_memory", "tensor memory is given back")):
         b.emit(blackwell.TensorFree(memory, tuple(names.values()), columns))
-    launch.body.ops = [*made.ops, *(op for op in ops[:ready] if op not in buffers), *buffers, *rest, *last.ops, *end]
+    launch.body.ops = [*made.ops, *ops[:ready], *buffers, *rest, *last.ops, *end]
+
+
+def _taken(block: Block) -> list[tile.Alloc]:
+    """The allocations in a block and in what it contains, taken out of it."""
+    found: list[tile.Alloc] = []
+    for op in block.ops:
+        if isinstance(op, tile.Alloc) and op.type_.space == "tmem":
+            found.append(op)
+        for region in op.regions:
+            found += _taken(region)
+    block.ops = [op for op in block.ops if op not in found]
+    return found
 
 
 def _shape(op: tile.Alloc) -> tuple[int, int]:
@@ -97,16 +109,16 @@ class _Accesses:
                 self.block(region, count)
             if isinstance(op, blackwell.TensorGemm) and (reason := misfit_of(op, threads, self.target)):
                 raise LanguageError(f"T.tcgen05_gemm: {reason}", op.loc)
-            if isinstance(op, tile.Copy) and (_in_tensor_memory(op.src) or _in_tensor_memory(op.dst)):
+            if isinstance(op, tile.Copy) and (in_tensor_memory(op.src) or in_tensor_memory(op.dst)):
                 through = tile.Load(op.src, op.src_indices, op.shape, op.src_dims, slot=op.src_slot)
                 store = tile.Store(op.dst, op.dst_indices, through.result, op.dst_dims, slot=op.dst_slot)
                 through.loc = store.loc = op.loc
                 parts = Block(ops=[through, store])
                 self.block(parts, threads)
                 ops += parts.ops
-            elif isinstance(op, tile.Load) and _in_tensor_memory(op.mem):
+            elif isinstance(op, tile.Load) and in_tensor_memory(op.mem):
                 ops += self.load(op, threads)
-            elif isinstance(op, tile.Store) and _in_tensor_memory(op.mem):
+            elif isinstance(op, tile.Store) and in_tensor_memory(op.mem):
                 ops.append(self.store(op, threads))
             else:
                 self.check(op)
@@ -133,7 +145,7 @@ class _Accesses:
         first = [constant_of(i) for i in op.indices]
         if op.mask is not None or op.dims != (0, 1) or shape[0] != rows or first[0] != 0 or first[1] is None:
             raise LanguageError(
-                f"of {name} in tensor memory, more than whole columns from a constant one on",
+                f"{name} in tensor memory is not accessed by whole columns from a constant one on",
                 op.loc,
                 f"T.copy({name}[:, 0:32], …) copies 32 of them",
             )
@@ -146,11 +158,7 @@ class _Accesses:
 
     def check(self, op: Op) -> None:
         ours = isinstance(op, tile.Alloc | blackwell.TensorGemm)
-        if not ours and any(_in_tensor_memory(v) for v in op.operands):
+        if not ours and any(in_tensor_memory(v) for v in op.operands):
             raise LanguageError(
                 f"`{op.mnemonic}` on tensor memory", op.loc, "T.copy moves it to a fragment, and back; T.tcgen05_gemm"
             )
-
-
-def _in_tensor_memory(v: Value) -> bool:
-    return isinstance(v.type, BufferType) and v.type.space == "tmem"

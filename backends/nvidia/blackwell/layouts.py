@@ -61,9 +61,10 @@ def own_blocks(shape: tuple[int, ...], groups: int) -> int:
 
 @lru_cache(maxsize=64)
 def accumulator(shape: tuple[int, int], threads: int) -> Layout | None:
-    """The layout in which threads load an accumulator; None where they cannot share it."""
-    m, n = shape
-    groups = threads // WARPGROUP
+    """The layout in which threads load an accumulator; None where they cannot share it, or are no whole warpgroups."""
+    (m, n), (groups, rest) = shape, divmod(threads, WARPGROUP)
+    if rest or not groups:
+        return None
     if blocks := own_blocks(shape, groups):
         registers = Digit(n, 1, 1), Digit(blocks, 0, ROWS)
         return Layout(shape, registers, (Digit(32, 0, 1),), (Digit(4, 0, 32), Digit(groups, 0, m // groups)))

@@ -12,6 +12,7 @@ back by it at the end.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from minitile.analysis.affine import Affine, Facts
@@ -76,7 +77,7 @@ def misfit_of(
         if kind.factors:
             return f"words of four scales want K in steps of {step} and N of 32, not {k} and {n}"
         return f"K = {k} is not a multiple of {step}, which one instruction of {op.a.dtype} takes"
-    if not given and (threads % WARPGROUP or accumulator((m, n), threads) is None):
+    if not given and accumulator((m, n), threads) is None:
         return f"{threads} threads are not whole warpgroups that share {m}x{n}"
     operands = [
         ("A", op.a, op.a_indices, 0 if op.transpose_a else 1, m),
@@ -415,8 +416,8 @@ def _share(
     """The thread's own part of a buffer from a column on: an address, and from there each instruction's column, and how
     many."""
     b, bits = low.b, d.dtype.bits
-    columns = layout.reg[0].size * bits // WORD_BITS
-    rows = layout.reg[1].size if len(layout.reg) > 1 else 1
+    rows, columns = (math.prod(digit.size for digit in layout.reg if digit.dim == dim) for dim in (0, 1))
+    columns = columns * bits // WORD_BITS
     address = b.add(b.add(_column(low, d, slot), column * bits // WORD_BITS), _lanes(low))
     if low.threads > WARPGROUP:
         by_rows = own_blocks(d.shape, low.threads // WARPGROUP) > 0

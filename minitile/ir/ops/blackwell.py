@@ -4,9 +4,8 @@ In tile IR an accumulator in tensor memory is a buffer of the space "tmem": prod
 tile of it. In thread IR a product is all steps of K with their commit, a load all of its instructions with their wait;
 that threads meet between accesses of a buffer is the business of the same passes as for shared memory.
 
-The operations whose names begin with tcgen05 are single instructions, which no target emits yet. What they touch is
-declared, so that the passes which synchronise are right for them: products read their operands and copies their source
-(the scales of narrow dtypes among them) from shared memory in the async proxy. Tensor memory is a space of its own,
+Operations whose names begin with tcgen05 are single instructions: waits, fences, commits. Products read their operands,
+and copies their source (scales of blocks), from shared memory in the async proxy. Tensor memory is a space of its own,
 ordered by `tcgen05_wait` and `tcgen05_fence`, which no proxy fence is for.
 """
 
@@ -351,34 +350,6 @@ class TensorMemoryFree(Op, name="tensor_memory_free", stage="thread", orders=Tru
         return True
 
 
-class _TensorMemoryOp(Op):
-    """Touches tensor memory alone."""
-
-    def accesses(self) -> tuple[Access, ...]:
-        return ()
-
-
-class _FromShared(Op):
-    """One elected thread issues it for the CTA; `reads` are the shared buffers that the hardware reads."""
-
-    def accesses(self) -> tuple[Access, ...]:
-        mems: tuple[Value, ...] = self.reads  # type: ignore[attr-defined]
-        return tuple(Access("read", mem, proxy="async", threads="one") for mem in mems)
-
-
-class Tcgen05Mma(_FromShared, name="tcgen05_mma", stage="thread"):
-    """d += a · b, d and the scales (if any) in tensor memory, b and a (unless in tensor memory) by descriptor."""
-
-    d: Value = operand()
-    a: Value = operand()
-    b: Value = operand()
-    reads: tuple[Value, ...] = operands()
-    scale_a: Value | None = maybe()
-    scale_b: Value | None = maybe()
-    predicate: Value | None = maybe()
-    dtype: DType = attr()
-
-
 class TensorCopies(Op, name="tensor_copies", stage="thread", orders=True):
     """By one thread: 32 rows of 16 bytes of shared memory to four columns of each 32 lanes (32x128b.warpx4), for each
     of `offsets`, from the descriptor in units of 16 bytes, and of `columns`, from the address. In flight until a commit
@@ -400,20 +371,11 @@ class TensorCopies(Op, name="tensor_copies", stage="thread", orders=True):
         )
 
 
-class Tcgen05Ld(_TensorMemoryOp, name="tcgen05_ld", stage="thread"):
-    """Tensor memory to `count` registers, which are there once `tcgen05_wait` has waited for loads."""
+class _TensorMemoryOp(Op):
+    """Touches tensor memory alone."""
 
-    address: Value = operand()
-    dtype: DType = attr()
-    count: int = attr()
-
-    def infer(self) -> tuple[Type, ...]:
-        return (RegsType(self.count, self.dtype),)
-
-
-class Tcgen05St(_TensorMemoryOp, name="tcgen05_st", stage="thread"):
-    address: Value = operand()
-    value: Value = operand()
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
 
 
 class Tcgen05Wait(_TensorMemoryOp, name="tcgen05_wait", stage="thread", orders=True):

@@ -655,6 +655,8 @@ class Gemm(Product, name="gemm", stage="tile", uniform=True):
 
     def _verify_scales(self) -> None:
         require((self.a_scale is None) == (self.b_scale is None), "one operand has scales, the other none")
+        kind = None if self.a_scale is None else self.a_scale.dtype
+        size = {"u8": 32, "e4m3": 16}.get(str(kind), 0)  # elements of K that share a scale
         for factor, scale, packed, rows in (
             (self.a, self.a_scale, self.a_format, self.c.shape[0]),
             (self.b, self.b_scale, self.b_format, self.c.shape[1]),
@@ -664,8 +666,8 @@ class Gemm(Product, name="gemm", stage="tile", uniform=True):
             if scale is None:
                 require(not packed, f"an operand of {packed} has no scales")
             else:
-                blocks = self.depth // {"u8": 32, "e4m3": 16}.get(scale.dtype.name, 1)
-                require(scale.shape == (rows, blocks), f"the scales of {rows}x{self.depth} are {scale.type}")
+                fits = scale.dtype is kind and size > 0 and scale.shape == (rows, self.depth // size)
+                require(fits, f"the scales of {rows}x{self.depth} are {scale.type}")
 
     def accesses(self) -> tuple[Access, ...]:
         reads = ((self.a, self.a_slot), (self.b, self.b_slot), (self.a_scale, None), (self.b_scale, None))

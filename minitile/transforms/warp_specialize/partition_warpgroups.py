@@ -99,7 +99,7 @@ _NEEDS: dict[type[Op], tuple[str, str]] = {
     blackwell.BarrierCommit: ("T.tcgen05_mma_arrive", "tcgen05"),
 }
 _HINTS = {
-    "tma": "roles (tile operations under conditions on the thread's index, too) and explicit barriers are for sm_90a",
+    "tma": "roles (tile operations under conditions on the thread's index, too), explicit barriers: for sm_90a and up",
     "wgmma": "T.gemm multiplies by what the target has",
     "tcgen05": "T.gemm into a fragment multiplies by what the target has",
 }

@@ -5,6 +5,7 @@
 thread kernel @tcgen05(%C: tensor<64x32xf32>) attrs {threads = 128, tensor_maps = (("C_map", "C", (16, 32), 0),)} {
   %S = alloc {type_ = shared<16x32xf32>}
   %s = buffer_address %S
+  %d = tensor_alloc 0 {type_ = tmem<128x4xf32>, column = 0, stride = 4}
   %tid = special {register = "tid.x"}
   %lead = cmp %tid, 0 {predicate = "eq"}
   %byte = mul %tid, 16
@@ -18,11 +19,14 @@ thread kernel @tcgen05(%C: tensor<64x32xf32>) attrs {threads = 128, tensor_maps 
   } orelse {
   }
   barrier
-  tcgen05_mma 0, 0:i64, 0:i64, [%S], predicate = %lead {dtype = f32}
-  tcgen05_commit %bar, %ring, predicate = %lead
+  if %lead then {
+    tensor_products 0:i64, 0:i64, 0, false, %ring, %d, [%S, %S], [] {kind = "tf32", instructions = (0,), d_offsets = (0,), a_offsets = (0,), b_offsets = (0,)}
+    tcgen05_commit %bar, %ring
+  } orelse {
+  }
   mbarrier_wait %bar, %ring, 0
   tcgen05_fence {side = "after"}
-  %x = tcgen05_ld 0 {dtype = f32, count = 4}
+  %x = tensor_registers 0, %d {dtype = f32, count = 4, columns = (0,)}
   tcgen05_wait {kind = "ld"}
   store_mem %at, %x, %S {space = "shared", width = 4, address_of = (0,), offsets = (0,)}
   %put1 = tma_store %s, [0, 0], %S, %C, predicate = %lead {map = "C_map"}
@@ -34,6 +38,7 @@ thread kernel @tcgen05(%C: tensor<64x32xf32>) attrs {threads = 128, tensor_maps 
 thread kernel @tcgen05(%C: tensor<64x32xf32>) attrs {threads = 128, tensor_maps = (("C_map", "C", (16, 32), 0),), shared_bytes = 2056} {
   %S = alloc {type_ = shared<16x32xf32>, offset = 0, bytes = 2048} : shared<16x32xf32>
   %s = buffer_address %S : i32
+  %d = tensor_alloc 0 {type_ = tmem<128x4xf32>, column = 0, stride = 4} : tmem<128x4xf32>
   %tid = special {register = "tid.x"} : i32
   %lead = cmp %tid, 0 {predicate = "eq"} : bool
   %byte = mul %tid, 16 : i32
@@ -47,13 +52,15 @@ thread kernel @tcgen05(%C: tensor<64x32xf32>) attrs {threads = 128, tensor_maps 
   } orelse {
   }
   barrier
-  tcgen05_mma 0, 0:i64, 0:i64, [%S], predicate = %lead {dtype = f32}
-  tcgen05_commit %bar, %ring, predicate = %lead
+  if %lead then {
+    tensor_products 0:i64, 0:i64, 0, false, %ring, %d, [%S, %S] {kind = "tf32", instructions = (0,), d_offsets = (0,), a_offsets = (0,), b_offsets = (0,)}
+    tcgen05_commit %bar, %ring
+  } orelse {
+  }
   mbarrier_wait %bar, %ring, 0
   tcgen05_fence {side = "after"}
-  %x = tcgen05_ld 0 {dtype = f32, count = 4} : regs<4xf32>
+  %x = tensor_registers 0, %d {dtype = f32, count = 4, columns = (0,)} : regs<4xf32>
   tcgen05_wait {kind = "ld"}
-  barrier
   store_mem %at, %x, %S {space = "shared", width = 4, address_of = (0,), offsets = (0,)}
   proxy_fence
   barrier

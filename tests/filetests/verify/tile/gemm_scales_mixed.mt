@@ -1,0 +1,11 @@
+// Both operands have scales of one kind.
+tile kernel @k(%C: tensor<64x64xf32>, %S: tensor<64x8xu8>, %N: tensor<64x16xe4m3>) {
+  launch 1, 1, 1 {threads = 128} (%bx: i32, %by: i32, %bz: i32) {
+    %As = alloc {type_ = shared<64x256xe4m3>}
+    %z = splat 0.0 {shape = (64, 64)}
+    %s = load %S[0, 0] {shape = (64, 8), dims = (0, 1)}
+    %h = load %N[0, 0] {shape = (64, 16), dims = (0, 1)}
+    %c = gemm %As[0, 0], %As[0, 0], %z, a_scale = %s, b_scale = %h {transpose_b = true}  // expect-error: the scales of 64x256 are tile<64x16xe4m3>
+    store %C[0, 0], %c {dims = (0, 1)}
+  }
+}

@@ -26,16 +26,16 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future
 from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import attention_bars
 import contest
 import timing
+import workers
 from attention_bars import Case
 
 from minitile.ops.attention_plans import AttentionPlan, candidates, choose
@@ -217,7 +217,7 @@ class Compiler:
 
     def __init__(self, cases: Sequence[Case], options: argparse.Namespace) -> None:
         self.variants = {case: variants(case, options.kinds, options.plans) for case in cases}
-        self.pool = ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn"))
+        self.pool = workers.pool(options.jobs)
         self.futures: dict[Any, Future[Made]] = {}
         for case in cases:
             for variant in self.variants[case]:

@@ -14,18 +14,16 @@ from __future__ import annotations
 
 import argparse
 import math
-import multiprocessing
-import os
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import contest
 import report
 import timing
+import workers
 from compilers import only_plots, options, run
 from gemm_peers import BOUND, DEVICE, SAMPLE
 
@@ -195,7 +193,7 @@ def _random_plan(problem: Problem, rng: random.Random) -> Plan | None:
 def assemble_all(found: Mapping[Case, Sequence[Plan]]) -> None:
     """Puts the kernels into the cache, by processes that know nothing of the GPU."""
     jobs = [(case, plan) for case, of_case in found.items() for plan in of_case]
-    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+    with workers.pool() as pool:
         list(pool.map(_assemble, jobs, chunksize=4))
 
 

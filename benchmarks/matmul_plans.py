@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import matmul
+import workers
 
 from minitile.ops.choice import candidates
 from minitile.ops.machine import H200
@@ -119,6 +120,7 @@ def measure(case: matmul.Case, found: list[Plan], lock: str) -> dict[str, float 
 
 def work(todo: Any, done: Any, lock: str, until: float) -> None:
     """One process: problems, one after the other."""
+    workers.end_with_parent()
     while time.time() < until:
         try:
             case, seed = todo.get(timeout=1)

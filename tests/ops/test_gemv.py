@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
 import minitile as mt
 import minitile.language as T
+from minitile.backends.base import AssemblerWarning
 from minitile.ops import matmul
+from minitile.ops.choice import choose
 from minitile.ops.gemv import by_threads, classes_of, gemv
+from minitile.ops.machine import H200
+from minitile.ops.multiply import assembled
 from minitile.ops.plan import Plan, Problem
 from tests.ops.test_matmul import BOUND, bf16, error, f16, operands, poisoned
 
@@ -94,6 +100,17 @@ def test_with_an_epilogue(monkeypatch):
     a, b = operands(21, 3, 99, "NT")
     c = matmul(a, b, dtype="float32", plan=PLAN, epilogue=lambda x, y: x + y, args=(bias.reshape(21, 1),))
     assert np.abs(c - a.astype(np.float64) @ b.astype(np.float64) - bias[:, None]).max() < 1e-4
+
+
+@pytest.mark.parametrize("vectors", [1, 2, 3, 4])
+def test_what_is_chosen_of_odd_rows_does_not_spill(vectors):
+    problem = Problem(vectors, 4099, 4097, False, True)
+    plan = choose(problem, H200, True, 227 << 10)
+    assert plan.dots
+    assert plan.block_M == vectors
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", AssemblerWarning)
+        assembled(problem, T.bfloat16, T.bfloat16, plan)
 
 
 @pytest.mark.parametrize("k", [4096, 4097])

@@ -313,14 +313,17 @@ def test_tiles_of_rows_are_neighbours_where_weights_come_from_memory():
 
 
 def test_odd_rows_of_a_matrix():
-    """As measured of 4099×4097: by threads for one vector; of 2, 4 and 8, split-K in 4 whose two warpgroups copy
-    took 20 µs, padded plans and those of one warpgroup 22 to 28."""
-    found = {m: choose(Problem(m, 4099, 4097, False, True), H200, True, SHARED) for m in (1, 2, 4, 8)}
-    assert [m for m, plan in found.items() if plan.dots] == [1]
-    for m in (2, 4, 8):
-        assert found[m].threads >= 256
-        assert found[m].split > 1
-        assert not any(found[m].pad)
+    """As measured of 4099×4097: by threads for 1 and 2 vectors, 12 and 14 µs; of 8 32 by threads, and split-K in 4 with
+    steps of 128 20, in 6 with steps of 64 22, padded plans and those of one warpgroup 23 to 28; of 16 and 32 alike. 4
+    vectors by threads were not measured."""
+    rows = 1, 2, 4, 8, 16, 32, 64
+    found = {m: choose(Problem(m, 4099, 4097, False, True), H200, True, SHARED) for m in rows}
+    assert [m for m, plan in found.items() if plan.dots] == [1, 2, 4]
+    assert found[2] == Plan(2, 8, 512, 1, 128, dots=True)
+    assert found[4] == Plan(4, 16, 256, 1, 64, dots=True)
+    for m in (8, 16, 32):
+        assert found[m] == Plan(m, 128, 128, 5, 256, split=4, swap=True)
+    assert found[64] == Plan(64, 192, 64, 6, 384, split=6, swap=True)  # 25.8 µs; 64×128 split-K in 4 27.2
 
 
 def test_machines():

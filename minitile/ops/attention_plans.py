@@ -41,7 +41,11 @@ class AttentionPlan:
         return 2 * (self.block_M * d + self.stages * self.block_N * (d + e))
 
     def parameters(self, multiprocessors: int) -> dict[str, Any]:
-        """The kernel's, on a GPU with so many."""
+        """The kernel's compile-time arguments.
+
+        Args:
+            multiprocessors: of the GPU.
+        """
         blocks = self.together * multiprocessors if self.persistent else 0
         return {
             "block_M": self.block_M, "block_N": self.block_N, "num_stages": self.stages, "threads": self.threads,

@@ -16,12 +16,16 @@ thread kernel @tensor_copies() attrs {threads = 128} {
     mbarrier_init %bar, %done {count = 1}
   } orelse {
   }
+  %low = and %s, 262143
+  %bits = shr %low, 4
+  %wide = cast %bits {to = i64}
+  %image = or %wide, 70403103916032:i64
   %byte = mul %tid, 16
   %at = add %s, %byte
   %v = pick 1.0 {indices = (0 * 4,)}
   store_mem %at, %v, %S {space = "shared", width = 4, address_of = (0,), offsets = (0,)}
   if %lead then {
-    tensor_copies %memory, 0:i64, %done, %scales, %S {offsets = (0,), columns = (0,)}
+    tensor_copies %memory, %image, %done, %scales, %S {offsets = (0,), columns = (0,)}
     tcgen05_commit %bar, %done
   } orelse {
   }
@@ -43,6 +47,10 @@ thread kernel @tensor_copies() attrs {threads = 128, shared_bytes = 2068} {
     mbarrier_init %bar, %done {count = 1}
   } orelse {
   }
+  %low = and %s, 262143 : i32
+  %bits = shr %low, 4 : i32
+  %wide = cast %bits {to = i64} : i64
+  %image = or %wide, 70403103916032:i64 : i64
   %byte = mul %tid, 16 : i32
   %at = add %s, %byte : i32
   %v = pick 1.0 {indices = (0, 0, 0, 0)} : regs<4xf32>
@@ -50,7 +58,7 @@ thread kernel @tensor_copies() attrs {threads = 128, shared_bytes = 2068} {
   proxy_fence
   barrier
   if %lead then {
-    tensor_copies %memory, 0:i64, %done, %scales, %S {offsets = (0,), columns = (0,)}
+    tensor_copies %memory, %image, %done, %scales, %S {offsets = (0,), columns = (0,)}
     tcgen05_commit %bar, %done
   } orelse {
   }

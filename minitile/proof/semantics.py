@@ -15,7 +15,7 @@ from minitile.proof.descriptors import rows_of_16
 from minitile.proof.events import Footprint, MBarrier, Product, replace
 from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import BASE, Fork, Question, Registers, Residue
-from minitile.proof.state import ALL, State, Warp, committed, without_empty
+from minitile.proof.state import ALL, State, Warp, bits, committed, without_empty
 from minitile.proof.text import (
     ARITHMETIC,
     ATOMIC,
@@ -288,6 +288,10 @@ class Machine(Registers):
             if not known or (arms and taken not in (0, warp.mask)):
                 self.perhaps(state, warp, each.pc, self.open[each.pc])
                 return
+        if each.pc in self.program.stepped:
+            values = lanes_of(warp.registers.get(each.guard, TOP))
+            if not all(isinstance(values[lane], int) for lane in bits(warp.mask)):
+                raise Refused(each.line, self.program.stepped[each.pc])
         if self.alike[each.pc] and warp.registers.get(each.guard) is UNIFORM:
             warp.pc += 1
             return

@@ -10,7 +10,16 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
+
+from minitile.proof.loops import canonical
+from minitile.proof.reading import (
+    Refused,
+    Statement,
+    statements,
+    without_block_comments,
+    without_debug_sections,
+)
 
 REGISTER = re.compile(r"%[A-Za-z_]\w*(?:\.[xyz])?")
 INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
@@ -26,15 +35,6 @@ _EVENTS = """
     bra ret bar barrier fence membar mbarrier cp wgmma st stmatrix ldmatrix griddepcontrol setmaxnreg prefetch nanosleep
     red atom"""
 EVENTS = frozenset(_EVENTS.split())
-
-
-class Refused(Exception):
-    """The text is not proved: what is wrong or not understood, with its line."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(f"line {line}: {reason}" if line else reason)
-        self.line = line
-        self.reason = reason
 
 
 class Fault(Refused):
@@ -114,6 +114,7 @@ class Program:
     """A parsed entry. `arrays`: shared arrays as name to (offset, bytes); `live[pc]`: registers live before pc;
     `ahead[pc]`: instructions that may be reached from pc; `next_kept[pc]`: the next one that counts; `spins`: backward
     branches of loops that only compute and wait for global memory; `whiles`: of others, by what shared memory tells;
+    `stepped`: of others, which must be known to go on or to end, with the reason why they are not counted;
     `regions`: loops that only compute, of loaded data, by where they begin; `pointers`: parameters of 64 bits;
     `only_read`: those of them by which nothing is stored to global memory; `parameters`: bits of each (an array: 0)."""
 
@@ -129,43 +130,23 @@ class Program:
     next_kept: tuple[int, ...]
     spins: frozenset[int]
     whiles: frozenset[int]
+    stepped: Mapping[int, str]
     regions: Mapping[int, Region]
     pointers: frozenset[str]
     only_read: frozenset[str]
     parameters: Mapping[str, int]
 
 
-def split_operands(text: str) -> tuple[str, ...]:
-    """Operands at the top level: commas inside of braces and brackets do not split."""
-    out, depth, current = [], 0, ""
-    for ch in text:
-        depth += (ch in "{[") - (ch in "}]")
-        if ch == "," and not depth:
-            out.append(current.strip())
-            current = ""
-        else:
-            current += ch
-    if current.strip():
-        out.append(current.strip())
-    return tuple(out)
-
-
 def registers(text: str) -> tuple[str, ...]:
     return tuple(REGISTER.findall(text))
-
-
-_STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)(?:\s+(.*))?", re.S)
 
 
 _WRITERS = ("mbarrier.try_wait", "wgmma.mma_async", "bar.red", "barrier.red")
 
 
-def _instruction(pc: int, line: int, text: str) -> Instruction:
-    match = _STATEMENT.fullmatch(text)
-    if not match:
-        raise Refused(line, f"not an instruction: {text}")
-    negated, guard, op, rest = match[1] == "!", match[2] or "", match[3], match[4] or ""
-    args, base = split_operands(rest), op.partition(".")[0]
+def _instruction(pc: int, each: Statement) -> Instruction:
+    op, args, line, guard = each.op, each.args, each.line, each.guard
+    base = op.partition(".")[0]
     if base not in ARITHMETIC and base not in EVENTS:
         raise Refused(line, f"not known: {op}")
     if base == "ld" and not re.match(r"ld\.(?:param|const|local|shared|(?:\w+\.)*?global)\b", op):
@@ -175,50 +156,29 @@ def _instruction(pc: int, line: int, text: str) -> Instruction:
         writes = registers(args[0])
     behind = args[1:] if writes and base != "wgmma" else args
     reads = tuple(r for each in behind for r in registers(each)) + ((guard, *writes) if guard else ())
-    return Instruction(pc, line, text, op, args, guard, negated, writes, reads)
+    return Instruction(pc, line, each.text, op, args, guard, each.negated, writes, reads)
 
 
-def _statements(body: list[tuple[int, str]]) -> tuple[list[Instruction], dict[str, int]]:
-    code: list[Instruction] = []
-    labels: dict[str, int] = {}
-    for number, raw in body:
-        text = raw.split("//")[0].strip()
-        if not text or text.startswith((".loc", ".reg", ".pragma", ".shared")):
-            if text.find(";") not in (-1, len(text) - 1):
-                raise Refused(number, f"not known: {text}")
-            continue
-        for part in (each.strip() for each in re.split(r"(?<=;)", text)):
-            while match := re.match(r"([$\w]+):(?!:)\s*", part):
-                if match[1] in labels:
-                    raise Refused(number, f"label twice: {match[1]}")
-                labels[match[1]] = len(code)
-                part = part[match.end() :]
-            if not part:
-                continue
-            if not part.endswith(";") or part.startswith((".", "{", "}")):
-                raise Refused(number, f"not known, or does not end in its line: {part}")
-            if part != ";":
-                code.append(_instruction(len(code), number, part[:-1].strip()))
-    return code, labels
+def _instructions(body: list[tuple[int, str]]) -> tuple[list[Instruction], dict[str, int]]:
+    """The instructions of a body, and where its labels are."""
+    found, last = canonical(*statements(body), lambda each: _instruction(0, each).writes, ARITHMETIC)
+    labels = {name: n for n, each in enumerate(found) for name in each.labels} | dict.fromkeys(last, len(found))
+    return [_instruction(n, each) for n, each in enumerate(found)], labels
 
 
 def _body(text: str) -> tuple[str, str, list[tuple[int, str]]]:
     """The entry's name, the text before its body, and the lines of the body with their numbers."""
-    if "/*" in text:
-        raise Refused(0, "comments by /* */")
-    entries = re.findall(r"\.entry\s+(\w+)", text)
-    if len(entries) != 1 or re.search(r"\.func\b", text):
+    code = re.sub(r"//[^\n]*", lambda match: " " * len(match[0]), text)
+    entries = re.findall(r"\.entry\s+([\w$]+)", code)
+    if len(entries) != 1 or re.search(r"\.func\b", code):
         raise Refused(0, "not exactly one entry, or functions")
-    lines = text.split("\n")
-    first = next((n for n, each in enumerate(lines) if each.strip() == "{"), None)
-    last = next((n for n in range(len(lines) - 1, -1, -1) if lines[n].strip() == "}"), None)
-    if first is None or last is None or last < first:
+    begin, end = code.find("{"), code.rfind("}")
+    if begin < code.index(".entry") or end < begin:
         raise Refused(0, "the entry has no body")
-    if any("{" in each.partition("//")[0] for each in lines[:first]):
-        raise Refused(0, "the entry has no body")
-    if any(each.partition("//")[0].strip() for each in lines[last + 1 :]):
-        raise Refused(last + 2, "text behind the entry")
-    return entries[0], "\n".join(lines[:first]), [(n + 1, lines[n]) for n in range(first + 1, last)]
+    if code[end + 1 :].strip():
+        raise Refused(text.count("\n", 0, end) + 2, "text behind the entry")
+    lines = text[begin + 1 : end].split("\n")
+    return entries[0], text[:begin], list(enumerate(lines, text.count("\n", 0, begin) + 1))
 
 
 def _arrays(header: str, body: list[tuple[int, str]], launch: Launch) -> tuple[dict[str, tuple[int, int]], int]:
@@ -243,10 +203,10 @@ def _arrays(header: str, body: list[tuple[int, str]], launch: Launch) -> tuple[d
 
 def parse(text: str, launch: Launch) -> Program:
     """The only entry of a text. Raises Refused."""
-    text = text.replace("\r\n", "\n")
+    text = without_debug_sections(without_block_comments(text.replace("\r\n", "\n")))
     _refuse_forms(text)
     name, header, body = _body(text)
-    code, labels = _statements(body)
+    code, labels = _instructions(body)
     if re.search(r"\.(reqnctapercluster|explicitcluster|maxclusterrank)", header):
         raise Refused(0, "clusters")
     uncommented = re.sub(r"//[^\n]*", "", header)
@@ -270,9 +230,11 @@ def parse(text: str, launch: Launch) -> Program:
     successors = [_successors(each) for each in code]
     live = _live(code, successors)
     ahead = _ahead(code, successors)
-    regions = _regions(code, live)
-    loops, spins, whiles = _loops(code, regions)
-    needed = _needed(code, loops, {head: (each.end, code[head : each.end]) for head, each in regions.items()})
+    reaching = _reaching(code, successors)
+    regions = _regions(code, live, reaching)
+    loops, spins, whiles, stepped = _loops(code, regions)
+    spans = {head: (each.end, code[head : each.end]) for head, each in regions.items()}
+    needed, _ = _needed(code, loops, spans, reaching)
     pointers = frozenset(re.findall(r"\.param\s+\.[bu]64\b[^,)]*?(\w+)\s*(?=[,)\n])", header))
     return Program(
         name=name,
@@ -287,6 +249,7 @@ def parse(text: str, launch: Launch) -> Program:
         next_kept=_next_kept(code, needed),
         spins=spins,
         whiles=whiles,
+        stepped=stepped,
         regions=regions,
         pointers=pointers,
         only_read=pointers - _stored_by(code),
@@ -429,7 +392,9 @@ def _derived_from(code: list[Instruction], names: set[str]) -> frozenset[str]:
 _PLAIN_LOAD = re.compile(r"ld\.(?:param|const|global(?:\.nc)?(?:\.L[12]::\w+)*(?:\.v[24])?)\.[busf]\d+")
 
 
-def _regions(code: list[Instruction], live: list[set[str]]) -> dict[int, Region]:
+def _regions(
+    code: list[Instruction], live: list[set[str]], reaching: Mapping[Site, tuple[int, ...]]
+) -> dict[int, Region]:
     """Outermost loops that only compute, if nothing that synchronises depends on them or else on what they load."""
     found: dict[int, tuple[int, list[Instruction]]] = {}
     branches = [each for each in code if each.base == "bra"]
@@ -445,16 +410,17 @@ def _regions(code: list[Instruction], live: list[set[str]]) -> dict[int, Region]
         if alone and quiet:
             found[head] = end, inside
     while True:
-        needed = _needed(code, (), found)
-        kept = {head: each for head, each in found.items() if _is_passed(*each, live, needed)}
+        needed, sites = _needed(code, (), found, reaching)
+        kept = {head: each for head, each in found.items() if _is_passed(*each, sites)}
         if len(kept) == len(found):
             return {head: _region(head, *each, code, live, needed) for head, each in found.items()}
         found = kept
 
 
-def _is_passed(end: int, inside: list[Instruction], live: list[set[str]], needed: frozenset[str]) -> bool:
-    outputs = {name for i in inside for name in i.writes} & live[end] & needed
-    return not outputs or any(i.op.startswith("ld.global") and not needed.isdisjoint(i.writes) for i in inside)
+def _is_passed(end: int, inside: list[Instruction], needed: frozenset[Site]) -> bool:
+    """Whether a loop leaves nothing that is needed, or else something that is loaded."""
+    outputs = any((i.pc, name) in needed for i in inside for name in i.writes)
+    return not outputs or any(i.op.startswith("ld.global") and (i.pc, n) in needed for i in inside for n in i.writes)
 
 
 def _region(
@@ -493,10 +459,11 @@ def _region(
 
 def _loops(
     code: list[Instruction], regions: Mapping[int, Region]
-) -> tuple[tuple[Loop, ...], frozenset[int], frozenset[int]]:
+) -> tuple[tuple[Loop, ...], frozenset[int], frozenset[int], dict[int, str]]:
     """Counted loops, and the backward branches of others, those that are quiet first; a backward branch that belongs to
-    a wait is none. Others may hold no counted loop, else they are refused."""
-    out, spins, whiles = [], set(), {}
+    a wait is none. Those whose test hangs on shared memory may hold no counted loop, else they are refused. All others
+    are stepped: with the reason why they are not counted, for when the test is not a number that is known."""
+    out, spins, whiles, stepped = [], set(), {}, {}
     for each in code:
         if each.base != "bra" or each.target > each.pc:
             continue
@@ -511,7 +478,7 @@ def _loops(
             if _is_quiet(code, each):
                 spins.add(each.pc)
             elif not _is_told(code, each):
-                raise
+                stepped[each.pc] = refused.reason
             else:
                 whiles[each.pc] = each.target, refused
     for pc, (target, why) in whiles.items():
@@ -520,7 +487,7 @@ def _loops(
     counters = [each.counter for each in out]
     if len(set(counters)) != len(counters):
         raise Refused(0, "one counter of two loops")
-    return tuple(out), frozenset(spins), frozenset(whiles)
+    return tuple(out), frozenset(spins), frozenset(whiles), stepped
 
 
 def _is_told(code: list[Instruction], back: Instruction) -> bool:
@@ -538,6 +505,9 @@ def _counted(code: list[Instruction], each: Instruction) -> Loop:
     if each.negated or not tests or not re.fullmatch(r"setp\.lt\.[su]32", tests[-1].op) or tests[-1].guard:
         raise Refused(each.line, f"a loop that is not counted: {each.text}")
     counter, bound = tests[-1].args[1:3]
+    made = [i for i in inside if counter in i.writes]
+    if len(made) == 1 and made[0].op.startswith("add.") and made[0].args[1] != counter and not made[0].guard:
+        counter = made[0].args[1]  # the test is of the counter plus a constant
     steps = [i for i in inside if counter in i.writes]
     grows = len(steps) == 1 and re.fullmatch(r"add\.[su]32", steps[0].op) and steps[0].args[1] == counter
     if not grows or steps[0].guard or not re.fullmatch(r"[1-9]\d*", steps[0].args[2]):
@@ -561,35 +531,80 @@ def data_operands(each: Instruction) -> tuple[int, ...]:
 
 
 _UNSEEN = (*STORES, "prefetch", "red.", "atom.")  # global memory is not looked at
+Site: TypeAlias = tuple[int, str]  # an instruction, and a register that it writes or reads
+
+
+def _reaching(code: list[Instruction], successors: list[tuple[int, ...]]) -> dict[Site, tuple[int, ...]]:
+    """For each read of a register, the instructions whose write of it may reach it."""
+    sites = [(each.pc, name) for each in code for name in each.writes]
+    number = {site: 1 << k for k, site in enumerate(sites)}
+    of_name: dict[str, int] = {}
+    for site, bit in number.items():
+        of_name[site[1]] = of_name.get(site[1], 0) | bit
+    made = [sum(number[each.pc, name] for name in set(each.writes)) for each in code]
+    gone = [0 if each.guard else sum(of_name[name] for name in set(each.writes)) for each in code]
+    before = [0] * len(code)
+    todo = [0]
+    reached = {0}
+    while todo:
+        n = todo.pop()
+        out = (before[n] & ~gone[n]) | made[n]
+        for each in successors[n]:
+            if each < len(code) and (out & ~before[each] or each not in reached):
+                before[each] |= out
+                reached.add(each)
+                todo.append(each)
+    found: dict[Site, tuple[int, ...]] = {}
+    for each in code:
+        for name in each.reads:
+            met, places = before[each.pc] & of_name.get(name, 0), []
+            while met:
+                low = met & -met
+                places.append(sites[low.bit_length() - 1][0])
+                met ^= low
+            found[each.pc, name] = tuple(places)
+    return found
 
 
 def _needed(
-    code: list[Instruction], loops: tuple[Loop, ...], regions: Mapping[int, tuple[int, list[Instruction]]]
-) -> frozenset[str]:
-    """Registers on whose values events, branches and guards depend; the branches of a region only if what it leaves
-    is needed."""
-    needed = {each.counter for each in loops} | {each.bound for each in loops}
-    within = {i.pc for _, inside in regions.values() for i in inside}
+    code: list[Instruction],
+    loops: tuple[Loop, ...],
+    regions: Mapping[int, tuple[int, list[Instruction]]],
+    reaching: Mapping[Site, tuple[int, ...]],
+) -> tuple[frozenset[str], frozenset[Site]]:
+    """Registers on whose values events, branches and guards depend, and where these are written; the branches of a
+    region only if what it leaves is needed."""
+    within = {i.pc: head for head, (_, inside) in regions.items() for i in inside}
+    todo: list[Site] = [(loop.back, code[loop.back].guard) for loop in loops]
+    for loop in loops:
+        inside = code[loop.head : loop.back]
+        todo += [(i.pc, name) for i in inside for name in (loop.counter, loop.bound) if name in i.reads]
     for each in code:
         if (each.base in EVENTS or each.op.startswith("ld.shared")) and each.pc not in within:
             skipped = data_operands(each)
             for n, arg in enumerate(each.args):
                 if n not in skipped and not each.op.startswith(_UNSEEN):
                     arg = re.sub(r"(\[%\w+), *\{[^}]*\}", r"\1", arg)
-                    needed |= set(registers(arg))
+                    todo += [(each.pc, name) for name in registers(arg)]
             if each.guard and not each.op.startswith(_UNSEEN):
-                needed.add(each.guard)
-    grown = True
-    while grown:
-        size = len(needed)
-        for each in code:
-            if each.base in ARITHMETIC and not needed.isdisjoint(each.writes):
-                needed |= set(each.reads)
-        for _, inside in regions.values():
-            if not needed.isdisjoint(name for i in inside for name in i.writes):
-                needed |= {i.guard for i in inside if i.base == "bra" and i.guard}
-        grown = len(needed) > size
-    return frozenset(needed)
+                todo.append((each.pc, each.guard))
+    needed: set[Site] = set()
+    names = {name for loop in loops for name in (loop.counter, loop.bound)}
+    entered: set[int] = set()
+    while todo:
+        at, name = todo.pop()
+        names.add(name)
+        for pc in reaching.get((at, name), ()):
+            if (pc, name) in needed:
+                continue
+            needed.add((pc, name))
+            if code[pc].base in ARITHMETIC:
+                todo += [(pc, read) for read in code[pc].reads]
+            head = within.get(pc)
+            if head is not None and head not in entered:
+                entered.add(head)
+                todo += [(i.pc, i.guard) for i in regions[head][1] if i.base == "bra" and i.guard]
+    return frozenset(names), frozenset(needed)
 
 
 def _next_kept(code: list[Instruction], needed: frozenset[str]) -> tuple[int, ...]:

@@ -1,0 +1,545 @@
+"""Control flow in the forms that the prover reads: each step here rewrites statements into others that do the same.
+
+before                                      after
+`@p bra X; bra Y; X:`                       `@!p bra Y; X:`
+a wait whose predicate goes through         the wait tried again at once, then that arithmetic
+arithmetic before it is tried again
+`H: head; @p bra X; body; bra H`            `H: head; @p bra X; B: body; head; @!p bra B; bra X`
+a counter that goes down, or to `!=`,       a counter of its own from 0 (or the same start) that grows while it is less
+or that another loop counts with            than a bound, from which the old register is computed
+`t = X; while (t < n) { …; t += S; }`       the same by a counter v: t = X + v·S, bound (n - X + S - 1) / S
+
+Counters and bounds do not wrap around (docs/proof.md): a loop that ends at `!=` ends where `<` would.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from minitile.proof.reading import Statement
+
+LONGEST_HEAD = 64  # statements that are copied to the end of a loop, at most
+INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
+_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "ne": "ne", "eq": "eq"}
+_NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "ne": "eq", "eq": "ne"}
+_ALIASES = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
+_OF_WAITS = ("selp", "setp", "mov", "not", "and", "or", "xor", "nanosleep")
+
+
+class Flow:
+    """Statements and labels, edited in place. `writes`: registers that a statement writes."""
+
+    def __init__(
+        self,
+        found: Sequence[Statement],
+        last: frozenset[str],
+        writes: Callable[[Statement], tuple[str, ...]],
+        plain: frozenset[str],
+    ) -> None:
+        self.items, self.last, self._writes, self.plain = list(found), last, writes, plain
+        self._count = 0
+        words = {word for each in found for arg in each.args for word in re.findall(r"%\w+", arg)}
+        self._prefix = next(p for n in range(10**6) if not any(w.startswith(p := f"%_{n}c") for w in words))
+
+    # -- names and places
+
+    def register(self) -> str:
+        self._count += 1
+        return f"{self._prefix}{self._count}"
+
+    def label(self) -> str:
+        self._count += 1
+        return f"~{self._count}"
+
+    def at(self, label: str) -> int:
+        """The index of the statement behind a label; -1: no such label."""
+        if label in self.last:
+            return len(self.items)
+        return next((n for n, each in enumerate(self.items) if label in each.labels), -1)
+
+    def writes(self, each: Statement) -> tuple[str, ...]:
+        return self._writes(each)
+
+    def target(self, each: Statement) -> int:
+        return self.at(each.args[0]) if each.op in ("bra", "bra.uni") and len(each.args) == 1 else -1
+
+    def insert(self, place: int, new: Iterable[Statement]) -> None:
+        """In front of a statement, behind its labels."""
+        new = list(new)
+        if new and place < len(self.items):
+            old = self.items[place]
+            new[0], self.items[place] = replace(new[0], labels=old.labels + new[0].labels), replace(old, labels=())
+        self.items[place:place] = new
+
+    def before_loop(self, head: int, back: int, new: list[Statement]) -> int:
+        """Puts statements where they are executed once before a loop; gives how far the loop moves."""
+        name = self.label()
+        names = self.items[head].labels
+        for n, each in enumerate(self.items):
+            if not head <= n <= back and each.args[:1] and each.args[0] in names and each.op.startswith("bra"):
+                self.items[n] = replace(each, args=(name,))
+        self.items[head:head] = [replace(new[0], labels=(name,)), *new[1:]]
+        return len(new)
+
+    def is_always(self, at: int, head: int, back: int) -> bool:
+        """Whether each round of a loop comes past a statement."""
+        for n in range(head, back):
+            if self.items[n].op.startswith("bra"):
+                target = self.target(self.items[n])
+                if n < at < target or (target <= at < n):
+                    return False
+        return not any(self.items[n].op in ("ret", "exit", "trap") and n < at for n in range(head, back))
+
+    def defined(self, name: str, head: int, back: int) -> list[int]:
+        return [n for n in range(head, back + 1) if name in self.writes(self.items[n])]
+
+    def loops(self) -> list[tuple[int, int]]:
+        """(head, back) of guarded backward branches, entered at their heads only; innermost first."""
+        found = []
+        for back, each in enumerate(self.items):
+            head = self.target(each)
+            if each.guard and 0 <= head <= back:
+                inner = (n for n in range(len(self.items)) if not head <= n <= back)
+                if not any(head < self.target(self.items[n]) <= back for n in inner):
+                    found.append((head, back))
+        return sorted(found, key=lambda loop: loop[1] - loop[0])
+
+
+def canonical(
+    found: Sequence[Statement],
+    last: frozenset[str],
+    writes: Callable[[Statement], tuple[str, ...]],
+    plain: frozenset[str],
+) -> tuple[list[Statement], frozenset[str]]:
+    """Statements that do the same, in the forms above. `plain`: operations that only compute."""
+    flow = Flow(found, last, writes, plain)
+    _straighten(flow)
+    _waits(flow)
+    _rotate(flow)
+    _copies(flow)
+    _strided(flow)
+    _count(flow)
+    _starts(flow)
+    return flow.items, flow.last
+
+
+def _made(line: int, op: str, *args: str) -> Statement:
+    return Statement(line, (), "", False, op, args)
+
+
+def _straighten(flow: Flow) -> None:
+    n = 0
+    while n + 1 < len(flow.items):
+        first, second = flow.items[n], flow.items[n + 1]
+        jumps = flow.target(first) == n + 2 and first.guard and not second.guard and not second.labels
+        if jumps and second.op in ("bra", "bra.uni") and first.op in ("bra", "bra.uni"):
+            flow.items[n] = replace(first, negated=not first.negated, args=second.args)
+            del flow.items[n + 1]
+        else:
+            n += 1
+
+
+# -- waits
+
+
+def _is_try(each: Statement) -> bool:
+    return each.op.startswith(("mbarrier.try_wait", "mbarrier.test_wait")) and not each.guard and len(each.args) >= 3
+
+
+def _waits(flow: Flow) -> None:
+    """Waits that are tried again behind some arithmetic of their predicate."""
+    n = 0
+    while n < len(flow.items):
+        if _is_try(flow.items[n]):
+            _wait(flow, n)
+        n += 1
+
+
+def _wait(flow: Flow, at: int) -> None:
+    each = flow.items[at]
+    back = next((n for n in range(at + 1, len(flow.items)) if flow.items[n].op.startswith("bra")), -1)
+    if back < 0:
+        return
+    branch = flow.items[back]
+    head = flow.target(branch)
+    inside, ahead = flow.items[at + 1 : back], flow.items[max(head, 0) : at]
+    if not (0 <= head <= at) or not branch.guard or any(i.labels for i in (*inside, branch)):
+        return
+    if back == at + 1 and head == at and branch.guard == each.args[0] and branch.negated:
+        return
+    if any(i.op.partition(".")[0] not in _OF_WAITS or i.guard for i in inside):
+        return
+    if any(i.labels for i in (*ahead[1:], *((each,) if ahead else ()))) or not _is_repeatable(flow, ahead):
+        return
+    written = {name for i in inside for name in flow.writes(i)}
+    if any(name in arg for name in written for arg in each.args[1:]) or any(
+        name in arg for name in written for i in ahead for arg in i.args[1:]
+    ):
+        return
+    if any(name in i.args[0] for i in ahead for name in written):
+        return
+    if _truth(flow, each, inside, branch, 0) is True and _truth(flow, each, inside, branch, 1) is False:
+        name = flow.label()
+        again = Statement(branch.line, (), each.args[0], True, "bra", (name,))
+        flow.items[at : back + 1] = [replace(each, labels=(*each.labels, name)), again, *inside]
+
+
+def _is_repeatable(flow: Flow, ahead: list[Statement]) -> bool:
+    """Whether statements compute the same when they are executed again."""
+    written = {name for i in ahead for name in flow.writes(i)}
+    for n, each in enumerate(ahead):
+        op = each.op.partition(".")[0]
+        if op not in flow.plain or op == "ld" or each.guard or each.op.startswith(("shfl", "elect", "vote")):
+            return False
+        read = {word for arg in each.args[1:] for word in re.findall(r"%[\w.]+", arg)}
+        if read & written - {name for i in ahead[:n] for name in flow.writes(i)}:
+            return False
+    return True
+
+
+def _truth(flow: Flow, each: Statement, inside: list[Statement], branch: Statement, done: int) -> bool | None:
+    """Whether the branch is taken, where the wait has found `done`; None: not known."""
+    known: dict[str, int] = {each.args[0]: done}
+
+    def value(arg: str) -> int | None:
+        return int(arg, 0) if INTEGER.fullmatch(arg) else known.get(arg)
+
+    for i in inside:
+        if i.op.startswith("nanosleep"):
+            continue
+        a = [value(arg) for arg in i.args[1:]]
+        out: int | None = None
+        if i.op.startswith("selp.") and len(a) == 3 and a[2] is not None:
+            out = a[0] if a[2] else a[1]
+        elif i.op.startswith("mov.") and len(a) == 1:
+            out = a[0]
+        elif i.op == "not.pred" and a[0] is not None:
+            out = 1 - a[0]
+        elif (match := re.fullmatch(r"setp\.(eq|ne)\.[bsu](?:16|32)", i.op)) and None not in a and len(a) == 2:
+            out = int((a[0] == a[1]) == (match[1] == "eq"))
+        elif (match := re.fullmatch(r"(and|or|xor)\.(?:pred|b32)", i.op)) and a[0] is not None and a[1] is not None:
+            out = {"and": a[0] & a[1], "or": a[0] | a[1], "xor": a[0] ^ a[1]}[match[1]]
+        for name in flow.writes(i):
+            known.pop(name, None)
+        if out is not None and len(flow.writes(i)) == 1:
+            known[i.args[0]] = out
+    found = known.get(branch.guard)
+    return None if found is None else bool(found) != branch.negated
+
+
+# -- loops with their test at the head
+
+
+def _rotate(flow: Flow) -> None:
+    back = 0
+    while back < len(flow.items):
+        each = flow.items[back]
+        head = flow.target(each)
+        if each.guard or not 0 <= head <= back:
+            back += 1
+            continue
+        test = next((n for n in range(head, back) if flow.items[n].op.startswith(("bra", "ret", "exit"))), -1)
+        leaves = flow.items[test] if test >= 0 else None
+        if leaves is None or not leaves.guard or flow.target(leaves) <= back or test - head > LONGEST_HEAD:
+            back += 1
+            continue
+        if any(flow.items[n].labels for n in range(head + 1, test + 1)):
+            back += 1
+            continue
+        name, copied = flow.label(), [replace(i, labels=()) for i in flow.items[head:test]]
+        again = replace(leaves, labels=(), negated=not leaves.negated, args=(name,))
+        out = [] if flow.target(leaves) == back + 1 else [replace(leaves, labels=(), guard="", negated=False)]
+        new = [*copied, again, *out]
+        new[0] = replace(new[0], labels=each.labels)
+        flow.items[back : back + 1] = new
+        body = flow.items[test + 1]
+        flow.items[test + 1] = replace(body, labels=(*body.labels, name))
+        back += len(new)
+
+
+# -- counters
+
+
+def _number(arg: str) -> int | None:
+    if not INTEGER.fullmatch(arg):
+        return None
+    value = int(arg, 0)
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def _added(each: Statement) -> tuple[str, int] | None:
+    """(x, k) of a statement that gives x + k."""
+    if each.guard or len(each.args) != 3:
+        return None
+    if re.fullmatch(r"add\.[su]32", each.op):
+        for a, b in ((each.args[1], each.args[2]), (each.args[2], each.args[1])):
+            if a.startswith("%") and (k := _number(b)) is not None:
+                return a, k
+    if re.fullmatch(r"sub\.[su]32", each.op) and each.args[1].startswith("%"):
+        k = _number(each.args[2])
+        return None if k is None else (each.args[1], -k)
+    return None
+
+
+def _copies(flow: Flow) -> None:
+    """`y = c + k; …; c = y` becomes `y = c + k; …; c = c + k`."""
+    for head, back in flow.loops():
+        for n in range(head, back):
+            each = flow.items[n]
+            if each.guard or not re.fullmatch(r"mov\.[bsu]32", each.op) or not each.args[1].startswith("%"):
+                continue
+            name, source = each.args
+            made = flow.defined(source, head, back)
+            if flow.defined(name, head, back) != [n] or len(made) != 1 or made[0] >= n:
+                continue
+            found = _added(flow.items[made[0]])
+            if found and found[0] == name and flow.is_always(made[0], head, back) and flow.is_always(n, head, back):
+                flow.items[n] = replace(each, op="add.s32", args=(name, name, str(found[1])))
+
+
+def _tested(flow: Flow, head: int, back: int) -> tuple[int, str, str, str] | None:
+    """(where, comparison that goes on, its type, its operands as one text) of the test of a loop; None: no such."""
+    branch = flow.items[back]
+    made = flow.defined(branch.guard, head, back - 1)
+    if not made or flow.items[made[-1]].guard or not flow.is_always(made[-1], head, back):
+        return None
+    match = re.fullmatch(r"setp\.(\w\w)\.([sub]32)", flow.items[made[-1]].op)
+    if not match or len(flow.items[made[-1]].args) != 3:
+        return None
+    name = _ALIASES.get(match[1], match[1])
+    return made[-1], _NEGATED.get(name, "") if branch.negated else name, match[2], branch.guard
+
+
+def _steps(flow: Flow, name: str, head: int, back: int) -> tuple[int, int] | None:
+    """(where, by how much) the only statement of a loop that writes a register adds a constant."""
+    made = flow.defined(name, head, back)
+    if len(made) != 1 or not (found := _added(flow.items[made[0]])) or found[0] != name or not found[1]:
+        return None
+    return (made[0], found[1]) if flow.is_always(made[0], head, back) else None
+
+
+@dataclass(frozen=True)
+class _Test:
+    """The test of a loop, at `place`: it goes on while counter + more `how` bound; the counter grows by `by` at `at`.
+    `direct`: it is of the form that the prover reads."""
+
+    place: int
+    counter: str
+    at: int
+    by: int
+    bound: str
+    how: str
+    more: int
+    kind: str
+    direct: bool
+
+
+def _count(flow: Flow) -> None:
+    """Brings the tests of loops to `counter < bound`, each with a counter that no other loop has."""
+    backs = [flow.items[back] for _, back in flow.loops()]
+    forms = [_form(flow, head, back) for head, back in flow.loops()]
+    names = [each.counter for each in forms if each]
+    for each in backs:
+        for head, back in flow.loops():
+            form = _form(flow, head, back) if flow.items[back] is each else None
+            if form and not (form.direct and names.count(form.counter) == 1):
+                _recount(flow, head, back, form)
+                break
+
+
+def _form(flow: Flow, head: int, back: int) -> _Test | None:
+    if (test := _tested(flow, head, back)) is None:
+        return None
+    place, goes_on, kind, _ = test
+    _, a, b = flow.items[place].args
+    for name, bound, how in ((a, b, goes_on), (b, a, _SWAPPED.get(goes_on, ""))):
+        counter, more, derived = name, 0, flow.defined(name, head, back)
+        if len(derived) == 1 and (found := _added(flow.items[derived[0]])) and found[0] != name:
+            counter, more = found
+            if not flow.is_always(derived[0], head, back):
+                continue
+        fixed = bound.startswith("%") or _number(bound) is not None
+        step = _steps(flow, counter, head, back) if counter.startswith("%") and fixed else None
+        if step is None or flow.defined(bound, head, back):
+            continue
+        at, by = step
+        if counter != name and derived[0] < at < place:
+            more -= by  # the test is of a value from before the step
+        if how in (("lt", "le", "ne") if by > 0 else ("gt", "ge", "ne")):
+            direct = by > 0 and how == "lt" and not flow.items[back].negated and name == a
+            return _Test(place, counter, at, by, bound, how, more, kind, direct)
+    return None
+
+
+def _recount(flow: Flow, head: int, back: int, form: _Test) -> None:
+    """A loop with a new counter j: up, from the same start; down, from 0."""
+    place, counter, at, by, bound, how = form.place, form.counter, form.at, form.by, form.bound, form.how
+    line = flow.items[back].line
+    j, limit, truth = flow.register(), flow.register(), flow.register()
+    step, test = flow.items[at], flow.items[place]
+    kind = "s32" if form.kind == "b32" else form.kind
+    new: list[Statement] = []
+    beyond = int(how in ("le", "ge"))
+    if by > 0:
+        new.append(_made(line, "mov.b32", j, _start(flow, counter, head)))
+        offset = beyond - form.more
+        stepped = [
+            replace(step, op="add.s32", args=(j, j, str(by))),
+            _made(step.line, "mov.b32", counter, j),
+        ]
+        if offset or not bound.startswith("%"):
+            constant = _number(bound)
+            if constant is not None:
+                limit = str(constant + offset)
+            else:
+                new.append(_made(line, "add.s32", limit, bound, str(offset)))
+        else:
+            limit = bound
+    else:
+        start = flow.register()
+        new += [_made(line, "mov.b32", start, counter), _made(line, "mov.b32", j, "0")]
+        stepped = [
+            replace(step, op="add.s32", args=(j, j, str(-by))),
+            _made(step.line, "sub.s32", counter, start, j),
+        ]
+        constant = _number(bound)
+        offset = form.more + beyond - (constant or 0)
+        if constant is None:
+            new.append(_made(line, "sub.s32", limit, start, bound))
+            if offset:
+                new.append(_made(line, "add.s32", limit, limit, str(offset)))
+        elif offset:
+            new.append(_made(line, "add.s32", limit, start, str(offset)))
+        else:
+            limit = start
+    flow.items[back] = replace(flow.items[back], guard=truth, negated=False)
+    # Statements behind move: the later place is changed first.
+    added = [_made(test.line, f"setp.lt.{kind}", truth, j, limit)]
+    for where, old, extra in sorted(((place, test, added), (at, step, stepped)), key=lambda e: -e[0]):
+        if extra is added:
+            flow.items[where : where + 1] = [old, *extra]
+        else:
+            flow.items[where : where + 1] = extra
+    flow.before_loop(head, back + 2, new)
+
+
+def _start(flow: Flow, counter: str, head: int) -> str:
+    """What a counter is set to in front of a loop, if that is a number that stands there; else the counter."""
+    for n in range(head - 1, -1, -1):
+        each = flow.items[n]
+        if each.op.startswith("bra") and not each.guard:
+            break
+        if counter in flow.writes(each):
+            plain = not each.guard and re.fullmatch(r"mov\.[bsu]32", each.op)
+            return each.args[1] if plain and INTEGER.fullmatch(each.args[1]) else counter
+        if each.labels:
+            break
+    return counter
+
+
+def _starts(flow: Flow) -> None:
+    """Counters are set by `mov` only, each time from a register of its own."""
+    counters = set()
+    for head, back in flow.loops():
+        test = _tested(flow, head, back)
+        name = flow.items[test[0]].args[1] if test else ""
+        if name and _steps(flow, name, head, back):
+            counters.add(name)
+    n = 0
+    while n < len(flow.items):
+        each = flow.items[n]
+        name = each.args[0] if each.args else ""
+        alone = flow.writes(each) == (name,) and not each.guard and each.op.partition(".")[0] in flow.plain
+        if name in counters and alone and not each.op.startswith(("mov.", "ld.global")):
+            found = _added(each)
+            if not (found and found[0] == name):
+                made = flow.register()
+                flow.items[n] = replace(each, args=(made, *each.args[1:]))
+                flow.items[n + 1 : n + 1] = [_made(each.line, "mov.b32", name, made)]
+                n += 1
+        n += 1
+
+
+# -- counters that grow by a register
+
+
+def _strided(flow: Flow) -> None:
+    """Counters t that are X, or t + S for one S that does not change, and nothing else: t = X + v·S."""
+    for each in [flow.items[back] for _, back in flow.loops()]:
+        for head, back in flow.loops():
+            test = _tested(flow, head, back) if flow.items[back] is each else None
+            if test is None or test[1] not in ("lt", "gt"):
+                continue
+            _, a, b = flow.items[test[0]].args
+            t, bound = (a, b) if test[1] == "lt" else (b, a)
+            stride = _stride(flow, t) if t.startswith("%") else None
+            if stride and flow.defined(t, head, back) and not flow.defined(bound, head, back):
+                _recount_stride(flow, head, back, test[0], t, *stride, bound)
+                break
+
+
+def _is_fixed(flow: Flow, name: str) -> bool:
+    return bool(re.fullmatch(r"%n?ctaid\.[xyz]", name)) or len(flow.defined(name, 0, len(flow.items) - 1)) == 1
+
+
+def _stride(flow: Flow, t: str) -> tuple[str, str] | None:
+    """(X, S) of a register that is only set to X and grown by S."""
+    start = step = ""
+    for n in flow.defined(t, 0, len(flow.items) - 1):
+        each = flow.items[n]
+        if each.guard:
+            return None
+        if re.fullmatch(r"mov\.[bsu]32", each.op) and start in ("", each.args[1]):
+            start = each.args[1]
+        elif re.fullmatch(r"add\.[su]32", each.op) and each.args[1] == t and step in ("", each.args[2]):
+            step = each.args[2]
+        else:
+            return None
+    good = start and step.startswith("%") and step != t and start.startswith("%") and _is_fixed(flow, start)
+    return (start, step) if good and _is_fixed(flow, step) else None
+
+
+def _recount_stride(
+    flow: Flow, head: int, back: int, place: int, t: str, start: str, step: str, bound: str
+) -> None:
+    line = flow.items[back].line
+    v, limit, truth = flow.register(), flow.register(), flow.register()
+    new = [
+        _made(line, "sub.s32", limit, bound, start),
+        _made(line, "add.s32", limit, limit, step),
+        _made(line, "sub.s32", limit, limit, "1"),
+        _made(line, "div.s32", limit, limit, step),
+    ]
+    flow.items[back] = replace(flow.items[back], guard=truth, negated=False)
+    flow.items[place : place + 1] = [
+        flow.items[place],
+        _made(flow.items[place].line, "setp.lt.s32", truth, v, limit),
+    ]
+    flow.before_loop(head, back + 1, new)
+    n = 0
+    while n < len(flow.items):
+        each = flow.items[n]
+        if t in flow.writes(each):
+            if each.op.startswith("mov"):
+                extra = [_made(each.line, "mov.b32", v, "0")]
+            else:
+                again = flow.items[n + 1] if n + 1 < len(flow.items) else None
+                twice = again is not None and again.op == each.op and again.args == each.args and not again.labels
+                if twice:  # two steps in a row are one
+                    del flow.items[n + 1]
+                extra = [_made(each.line, "add.s32", v, v, "2" if twice else "1")]
+                flow.items[n] = replace(each, op="mad.lo.s32", args=(t, v, step, start))
+                flow.items[n:n] = [replace(extra[0], labels=each.labels)]
+                flow.items[n + 1] = replace(flow.items[n + 1], labels=())
+                n += 2
+                continue
+            flow.items[n + 1 : n + 1] = extra
+            n += 1
+        n += 1
+
+
+
+
+__all__ = ["canonical"]

@@ -19,7 +19,7 @@ from minitile.proof.state import State, Warp
 from minitile.proof.text import Launch, Program, Refused, parse
 from minitile.proof.values import variables_in
 
-FORMAT = 3
+FORMAT = 4
 
 
 def check(certificate: Mapping[str, Any], text: str, launch: Launch, *, seconds: float = 600.0) -> int:
@@ -55,6 +55,7 @@ def facts(launch: Launch) -> dict[str, Any]:
         "threads": launch.threads,
         "shared": launch.shared,
         "divides": dict(sorted(launch.divides.items())),
+        "least": dict(sorted(launch.least.items())),
     }
 
 

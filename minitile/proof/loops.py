@@ -7,6 +7,7 @@ arithmetic before it is tried again
 `H: head; @p bra X; body; bra H`            `H: head; @p bra X; B: body; head; @!p bra B; bra X`
 a counter that goes down, or to `!=`,       a counter of its own from 0 (or the same start) that grows while it is less
 or that another loop counts with            than a bound, from which the old register is computed
+`r = r + k` once a round of a counted loop     r computed from the counter
 `t = X; while (t < n) { …; t += S; }`       the same by a counter v: t = X + v·S, bound (n - X + S - 1) / S
 
 Counters and bounds do not wrap around (docs/proof.md): a loop that ends at `!=` ends where `<` would.
@@ -121,6 +122,7 @@ def canonical(
     _copies(flow)
     _strided(flow)
     _count(flow)
+    _follow(flow)
     _starts(flow)
     return flow.items, flow.last
 
@@ -379,7 +381,7 @@ def _recount(flow: Flow, head: int, back: int, form: _Test) -> None:
     line = flow.items[back].line
     j, limit, truth = flow.register(), flow.register(), flow.register()
     step, test = flow.items[at], flow.items[place]
-    kind = "s32" if form.kind == "b32" else form.kind
+    kind = "s32" if form.kind == "b32" or by < 0 else form.kind
     new: list[Statement] = []
     beyond = int(how in ("le", "ge"))
     if by > 0:
@@ -425,6 +427,77 @@ def _recount(flow: Flow, head: int, back: int, form: _Test) -> None:
     flow.before_loop(head, back + 2, new)
 
 
+def _follow(flow: Flow) -> None:
+    """In counted loops that do more than to compute: registers that grow by the same in each round are computed from
+    the counter, so that what they hold repeats when the counter's value does not matter."""
+    for each in [flow.items[back] for _, back in flow.loops()]:
+        for head, back in flow.loops():
+            form = _form(flow, head, back) if flow.items[back] is each else None
+            if form is None or not form.direct:
+                continue
+            inside = flow.items[head:back]
+            if all(i.op.startswith("bra") or _only_computes(flow, i) for i in inside):
+                continue
+            grown = [(n, new) for n in range(head, back) if n != form.at and (new := _grown(flow, n, head, back, form))]
+            before: list[Statement] = []
+            for n, (ahead, within) in reversed(grown):
+                before += ahead
+                flow.items[n : n + 1] = [replace(within[0], labels=flow.items[n].labels), *within[1:]]
+            if before:
+                flow.before_loop(head, back + sum(len(within) - 1 for _, (_, within) in grown), before)
+            break
+
+
+def _only_computes(flow: Flow, each: Statement) -> bool:
+    return each.op.partition(".")[0] in flow.plain and not each.op.startswith(("ld.shared", "mma", "shfl", "elect"))
+
+
+def _grown(
+    flow: Flow, n: int, head: int, back: int, form: _Test
+) -> tuple[list[Statement], list[Statement]] | None:
+    """(what is done before the loop, what stands for the statement) for `r = r + k`; None: it is none."""
+    each, j = flow.items[n], form.counter
+    match = re.fullmatch(r"(add|sub)\.[su](32|64)", each.op)
+    if not match or each.guard or len(each.args) != 3 or each.args[0] != each.args[1] or each.args[0] == j:
+        return None
+    r, step = each.args[1], _constant(each.args[2])
+    if step is None or step == 0 or flow.defined(r, head, back) != [n] or not flow.is_always(n, head, back):
+        return None
+    step = -step if match[1] == "sub" else step
+    if step % form.by:
+        return None
+    times, first, moved = step // form.by, flow.register(), flow.register()
+    line = each.line
+    ahead = step if n < form.at else 0
+    if match[2] == "32":
+        before = [
+            _made(line, "mul.lo.s32", moved, j, str(times)),
+            _made(line, "sub.s32", first, r, moved),
+            _made(line, "add.s32", first, first, str(ahead)),
+        ]
+        within = (
+            [_made(line, "add.s32", r, j, first)]
+            if times == 1
+            else [_made(line, "mad.lo.s32", r, j, str(times), first)]
+        )
+    else:
+        product = flow.register()
+        before = [
+            _made(line, "mul.wide.s32", moved, j, str(times)),
+            _made(line, "sub.s64", first, r, moved),
+            _made(line, "add.s64", first, first, str(ahead)),
+        ]
+        within = [_made(line, "mul.wide.s32", product, j, str(times)), _made(line, "add.s64", r, first, product)]
+    return before, within
+
+
+def _constant(arg: str) -> int | None:
+    value = int(arg, 0) if INTEGER.fullmatch(arg) else None
+    if value is not None and 1 << 31 <= value < 1 << 32:
+        value -= 1 << 32
+    return value if value is not None and abs(value) < 1 << 31 else None
+
+
 def _start(flow: Flow, counter: str, head: int) -> str:
     """What a counter is set to in front of a loop, if that is a number that stands there; else the counter."""
     for n in range(head - 1, -1, -1):
@@ -466,18 +539,16 @@ def _starts(flow: Flow) -> None:
 
 
 def _strided(flow: Flow) -> None:
-    """Counters t that are X, or t + S for one S that does not change, and nothing else: t = X + v·S."""
-    for each in [flow.items[back] for _, back in flow.loops()]:
-        for head, back in flow.loops():
-            test = _tested(flow, head, back) if flow.items[back] is each else None
-            if test is None or test[1] not in ("lt", "gt"):
-                continue
-            _, a, b = flow.items[test[0]].args
-            t, bound = (a, b) if test[1] == "lt" else (b, a)
-            stride = _stride(flow, t) if t.startswith("%") else None
-            if stride and flow.defined(t, head, back) and not flow.defined(bound, head, back):
-                _recount_stride(flow, head, back, test[0], t, *stride, bound)
-                break
+    """Registers t that are X, or grow by an S that does not change, and nothing else: t = X + v·S. What compares t with
+    an n that is known before compares v with (n - X + S - 1) / S."""
+    made: set[str] = set()
+    for _, back in flow.loops():
+        test = _tested(flow, *next(loop for loop in flow.loops() if loop[1] == back))
+        if test is not None:
+            made |= {arg for arg in flow.items[test[0]].args[1:] if arg.startswith("%")}
+    for t in sorted(made):
+        if (stride := _stride(flow, t)) is not None:
+            _recount_stride(flow, t, *stride)
 
 
 def _is_fixed(flow: Flow, name: str) -> bool:
@@ -501,45 +572,61 @@ def _stride(flow: Flow, t: str) -> tuple[str, str] | None:
     return (start, step) if good and _is_fixed(flow, step) else None
 
 
-def _recount_stride(
-    flow: Flow, head: int, back: int, place: int, t: str, start: str, step: str, bound: str
-) -> None:
-    line = flow.items[back].line
-    v, limit, truth = flow.register(), flow.register(), flow.register()
-    new = [
-        _made(line, "sub.s32", limit, bound, start),
-        _made(line, "add.s32", limit, limit, step),
-        _made(line, "sub.s32", limit, limit, "1"),
-        _made(line, "div.s32", limit, limit, step),
-    ]
-    flow.items[back] = replace(flow.items[back], guard=truth, negated=False)
-    flow.items[place : place + 1] = [
-        flow.items[place],
-        _made(flow.items[place].line, "setp.lt.s32", truth, v, limit),
-    ]
-    flow.before_loop(head, back + 1, new)
-    n = 0
-    while n < len(flow.items):
-        each = flow.items[n]
+def _always_before(flow: Flow, names: list[str]) -> int:
+    """Where all of these registers, written once each, are known to have been written; -1: nowhere for sure."""
+    places = [n for name in names for n in flow.defined(name, 0, len(flow.items) - 1)]
+    last = max(places, default=-1)
+    branches = any(each.labels or each.op.startswith("bra") for each in flow.items[: last + 1])
+    return -1 if branches or any(flow.items[n].guard for n in places) else last + 1
+
+
+def _recount_stride(flow: Flow, t: str, start: str, step: str) -> None:
+    bounds: dict[str, str] = {}
+    for n, each in enumerate(flow.items):
+        match = re.fullmatch(r"setp\.(\w\w)\.([sub]32)", each.op)
+        if not match or t not in each.args[1:3] or len(each.args) != 3:
+            continue
+        how, other = _ALIASES.get(match[1], match[1]), each.args[2] if each.args[1] == t else each.args[1]
+        how = how if each.args[1] == t else _SWAPPED.get(how, "")
+        if how in ("lt", "ge") and other.startswith("%") and _is_fixed(flow, other):
+            bounds.setdefault(other, flow.register())
+    bounds = {other: limit for other, limit in bounds.items() if _always_before(flow, [other, start, step]) >= 0}
+    if not bounds:
+        return
+    v = flow.register()
+    out: list[Statement] = []
+    for each in flow.items:
+        match = re.fullmatch(r"setp\.(\w\w)\.[sub]32", each.op)
         if t in flow.writes(each):
             if each.op.startswith("mov"):
-                extra = [_made(each.line, "mov.b32", v, "0")]
+                out += [each, _made(each.line, "mov.b32", v, "0")]
+            elif out and not each.labels and out[-1].op == "mad.lo.s32" and out[-1].args[:2] == (t, v):
+                count = out[-2]  # two steps in a row are one
+                out[-2] = replace(count, args=(v, v, str(int(count.args[2]) + 1)))
             else:
-                again = flow.items[n + 1] if n + 1 < len(flow.items) else None
-                twice = again is not None and again.op == each.op and again.args == each.args and not again.labels
-                if twice:  # two steps in a row are one
-                    del flow.items[n + 1]
-                extra = [_made(each.line, "add.s32", v, v, "2" if twice else "1")]
-                flow.items[n] = replace(each, op="mad.lo.s32", args=(t, v, step, start))
-                flow.items[n:n] = [replace(extra[0], labels=each.labels)]
-                flow.items[n + 1] = replace(flow.items[n + 1], labels=())
-                n += 2
-                continue
-            flow.items[n + 1 : n + 1] = extra
-            n += 1
-        n += 1
-
-
+                out.append(replace(each, op="add.s32", args=(v, v, "1")))
+                out.append(_made(each.line, "mad.lo.s32", t, v, step, start))
+        elif match and len(each.args) == 3 and t in each.args[1:3]:
+            how, swapped = _ALIASES.get(match[1], match[1]), each.args[1] != t
+            limit = bounds.get(each.args[1] if swapped else each.args[2])
+            how = _SWAPPED.get(how, "") if swapped else how
+            known = limit is not None and how in ("lt", "ge")
+            out.append(replace(each, op=f"setp.{how}.s32", args=(each.args[0], v, limit)) if known and limit else each)
+        else:
+            out.append(each)
+    flow.items = out
+    for other, limit in bounds.items():
+        place = _always_before(flow, [name for name in (other, start, step) if not re.fullmatch(r"%n?ctaid\..", name)])
+        line = flow.items[place - 1].line if place else 0
+        flow.insert(
+            max(place, 0),
+            [
+                _made(line, "sub.s32", limit, other, start),
+                _made(line, "add.s32", limit, limit, step),
+                _made(line, "sub.s32", limit, limit, "1"),
+                _made(line, "div.s32", limit, limit, step),
+            ],
+        )
 
 
 __all__ = ["canonical"]

@@ -13,6 +13,7 @@ from functools import lru_cache
 from math import gcd, lcm
 from typing import Any
 
+from minitile.proof.operations import computed, is_real
 from minitile.proof.state import ALL, State, Warp, bits
 from minitile.proof.text import INTEGER, Instruction, Launch, Program, Refused
 from minitile.proof.values import (
@@ -67,7 +68,7 @@ _FORMS = {
         "setp": r"setp\.(lt|le|gt|ge|eq|ne|lo|ls|hi|hs)\.([sub](?:32|64))",
         "selp": r"selp\.[subf](32|64)",
         "shfl": r"shfl\.sync\.idx\.b32",
-        "vote": r"vote\.sync\.(?:any|all)\.pred",
+        "vote": r"vote\.sync\.(?:(?:any|all)\.pred|ballot\.b32)",
     }.items()
 }
 
@@ -330,10 +331,12 @@ class Registers:
         """`above`, which asks only when the answer is used."""
         return self.above(state, base, value, bound) if base[1] else Predicate(("above", base, value, bound))
 
-    @staticmethod
-    def lowest(key: Any) -> int:
+    def lowest(self, key: Any) -> int:
         """A value that a bound is above at any rate."""
-        return -1 if not key[0][0] and not_negative(Affine(key[1], 0)) else FAR
+        if key[0][0] or not not_negative(Affine(key[1], 0)):
+            return FAR
+        least = sum(c * self.launch.least.get(name[1], 0) for name, c in key[1] if name[0] == "param")
+        return least // self.divisor(key[0], key[1]) - 1
 
     def test(self, state: State, warp: Warp, pc: int, name: str, kind: str, a: Value, b: Value) -> Value:
         """`setp`, of scalars."""
@@ -349,7 +352,7 @@ class Registers:
             if isinstance(b, Counter):
                 a, b = b, a
             if not isinstance(a, Counter):
-                return compare(name, kind, a % (1 << 32) if isinstance(a, int) else a, b)
+                return self.equal(state, self.instance(warp, pc), name, kind, a, b)
             if (
                 not self.is_small(a)
                 or not isinstance(b, int)
@@ -361,6 +364,19 @@ class Registers:
             a, b = b, a
         holds = self.less(state, self.instance(warp, pc), kind, a, b)
         return negate(holds) if name in ("ge", "le") else holds
+
+    def equal(self, state: State, instance: tuple[Any, ...], name: str, kind: str, a: Value, b: Value) -> Value:
+        """a = b, or a != b, of scalars that are no counters: a size against a small number by how large it is, so that
+        it agrees with the tests of loops."""
+        a, b = (b, a) if isinstance(a, int) else (a, b)
+        number = signed(b % (1 << 32), 32) if isinstance(b, int) else self.small
+        base: Any = ((), instance, 0)
+        known = isinstance(a, Affine) and not variables_in(a) and abs(number) < self.small
+        if not known or not FAR < number - 1 - a.const <= number - a.const < self.constants(base):
+            return compare(name, kind, a, b)
+        above = [self.later(state, base, number + n - a.const, Affine(a.terms, 0)) for n in (-1, 0)]
+        found = logic("and", above[0], negate(above[1]))
+        return negate(found) if name == "ne" else found
 
     def is_small(self, a: Counter) -> bool:
         """Whether a counter may be compared with small constants."""
@@ -475,7 +491,7 @@ class Registers:
             return lanes_of(self.value(warp, args[1]))[0]
         if form == "vote":
             return UNIFORM
-        return TOP
+        return computed(op, tuple(UNIFORM if is_real(arg) else self.operand(warp, arg, 64) for arg in args[1:]))
 
     def loaded(self, warp: Warp, arg: str, width: str) -> Value:
         """What lies at an address that is one for the launch, by a pointer by which nothing is stored: a symbol."""

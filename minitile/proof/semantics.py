@@ -334,10 +334,12 @@ class Machine(Registers):
         if warp.fresh and each.base in EVENTS and each.base not in _ACCESSES and not _CP_ASYNC.fullmatch(op):
             warp.fresh = ()
         if each.base in ARITHMETIC and not op.startswith("ld.shared"):
-            if each.op.startswith(("elect", "shfl")) and (
-                lanes != ALL or each.args[-1] not in ("0xffffffff", "-1", "4294967295")
-            ):
-                raise Refused(each.line, f"by some lanes of a warp: {each.text}")
+            if each.base in ("elect", "shfl", "vote", "redux", "match"):
+                # The mask must name those that execute it; elect is known for whole warps only.
+                mask = self.value(warp, each.args[-1])
+                named = isinstance(mask, int) and mask % (1 << 32) == lanes and ".sync" in each.op
+                if not named or (each.base == "elect" and lanes != ALL):
+                    raise Refused(each.line, f"by some lanes of a warp: {each.text}")
             if each.base == "ld" and not op.startswith(("ld.param.", "ld.global.", "ld.const.", "ld.local.", *ATOMIC)):
                 raise Refused(each.line, f"not known: {each.op}")
             self.arithmetic(state, warp, each, lanes)

@@ -56,13 +56,14 @@ class Launch:
 
     boxes: bytes that a copy by each tensor map moves, by the parameter's name. threads: of the block; None: what
     `.reqntid` says. shared: bytes of dynamic shared memory; None: what the comment at its declaration says. divides:
-    what a parameter is a multiple of, by its name.
+    what a parameter is a multiple of, by its name. least: what it is at least.
     """
 
     boxes: Mapping[str, int]
     threads: int | None = None
     shared: int | None = None
     divides: Mapping[str, int] = field(default_factory=dict)
+    least: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -530,6 +531,7 @@ def data_operands(each: Instruction) -> tuple[int, ...]:
     return ()
 
 
+_OF_LANES = ("elect", "shfl", "vote", "redux", "match")  # their last operand says which lanes take part
 _UNSEEN = (*STORES, "prefetch", "red.", "atom.")  # global memory is not looked at
 Site: TypeAlias = tuple[int, str]  # an instruction, and a register that it writes or reads
 
@@ -588,6 +590,8 @@ def _needed(
                     todo += [(each.pc, name) for name in registers(arg)]
             if each.guard and not each.op.startswith(_UNSEEN):
                 todo.append((each.pc, each.guard))
+        if each.base in _OF_LANES and each.args:
+            todo += [(each.pc, name) for name in registers(each.args[-1])]
     needed: set[Site] = set()
     names = {name for loop in loops for name in (loop.counter, loop.bound)}
     entered: set[int] = set()

@@ -24,7 +24,7 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`foot`: what it covers. `by`: warp and pc."""
+    """`foot`: what it covers. `by`: warp and pc. `atomic`: two such do not conflict."""
 
     id: int
     fence: int
@@ -33,6 +33,7 @@ class Access:
     foot: Footprint
     by: tuple[int, int]
     line: int
+    atomic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

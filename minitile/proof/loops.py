@@ -242,23 +242,45 @@ def _rotate(flow: Flow) -> None:
         if each.guard or not 0 <= head <= back:
             back += 1
             continue
-        test = next((n for n in range(head, back) if flow.items[n].op.startswith(("bra", "ret", "exit"))), -1)
-        leaves = flow.items[test] if test >= 0 else None
-        if leaves is None or not leaves.guard or flow.target(leaves) <= back or test - head > LONGEST_HEAD:
+        test = _leaving(flow, head, back)
+        if test < 0:
             back += 1
             continue
-        if any(flow.items[n].labels for n in range(head + 1, test + 1)):
-            back += 1
-            continue
-        name, copied = flow.label(), [replace(i, labels=()) for i in flow.items[head:test]]
-        again = replace(leaves, labels=(), negated=not leaves.negated, args=(name,))
+        leaves, name = flow.items[test], flow.label()
+        new_names = {old: flow.label() for i in flow.items[head + 1 : test + 1] for old in i.labels}
+        copied = []
+        for i in flow.items[head:test]:
+            args = tuple(new_names.get(arg, arg) for arg in i.args) if i.op.startswith("bra") else i.args
+            copied.append(replace(i, labels=tuple(new_names[old] for old in i.labels if old in new_names), args=args))
+        again = replace(leaves, labels=tuple(new_names.get(old, old) for old in leaves.labels), args=(name,))
+        again = replace(again, negated=not leaves.negated)
         out = [] if flow.target(leaves) == back + 1 else [replace(leaves, labels=(), guard="", negated=False)]
         new = [*copied, again, *out]
-        new[0] = replace(new[0], labels=each.labels)
+        if test == head:
+            new[0] = replace(new[0], labels=())
+        new[0] = replace(new[0], labels=(*each.labels, *new[0].labels))
         flow.items[back : back + 1] = new
         body = flow.items[test + 1]
         flow.items[test + 1] = replace(body, labels=(*body.labels, name))
         back += len(new)
+
+
+def _leaving(flow: Flow, head: int, back: int) -> int:
+    """The first branch out of a loop, if what lies before it may be executed at the loop's end instead; else -1."""
+    for n in range(head, min(back, head + LONGEST_HEAD)):
+        each = flow.items[n]
+        if each.op in ("ret", "trap"):
+            return -1
+        if each.op.startswith("bra"):
+            if each.guard and flow.target(each) > back:
+                inner = [i for i in range(head, n) if flow.items[i].op.startswith("bra")]
+                closed = all(head < flow.target(flow.items[i]) <= n for i in inner)
+                others = (i for i in range(len(flow.items)) if not head <= i <= n)
+                entered = any(head < flow.target(flow.items[i]) <= n for i in others)
+                return n if closed and not entered else -1
+            if not each.guard and flow.target(each) <= n:
+                return -1
+    return -1
 
 
 # -- counters
@@ -467,27 +489,25 @@ def _grown(
     if step % form.by:
         return None
     times, first, moved = step // form.by, flow.register(), flow.register()
-    line = each.line
+    line, start = each.line, _start(flow, j, head)
     ahead = step if n < form.at else 0
-    if match[2] == "32":
-        before = [
-            _made(line, "mul.lo.s32", moved, j, str(times)),
-            _made(line, "sub.s32", first, r, moved),
-            _made(line, "add.s32", first, first, str(ahead)),
+    known = _number(start)
+    if known is not None:
+        ahead -= known * times
+    bits, wide = ("s32", "mul.lo.s32") if match[2] == "32" else ("s64", "mul.wide.s32")
+    before = [_made(line, f"add.{bits}", first, r, str(ahead))]
+    if known is None:
+        before += [
+            _made(line, wide, moved, start, str(times)),
+            _made(line, f"sub.{bits}", first, first, moved),
         ]
-        within = (
-            [_made(line, "add.s32", r, j, first)]
-            if times == 1
-            else [_made(line, "mad.lo.s32", r, j, str(times), first)]
-        )
-    else:
+    if bits == "s64":
         product = flow.register()
-        before = [
-            _made(line, "mul.wide.s32", moved, j, str(times)),
-            _made(line, "sub.s64", first, r, moved),
-            _made(line, "add.s64", first, first, str(ahead)),
-        ]
-        within = [_made(line, "mul.wide.s32", product, j, str(times)), _made(line, "add.s64", r, first, product)]
+        within = [_made(line, wide, product, j, str(times)), _made(line, "add.s64", r, first, product)]
+    elif times == 1:
+        within = [_made(line, "add.s32", r, j, first)]
+    else:
+        within = [_made(line, "mad.lo.s32", r, j, str(times), first)]
     return before, within
 
 
@@ -499,14 +519,18 @@ def _constant(arg: str) -> int | None:
 
 
 def _start(flow: Flow, counter: str, head: int) -> str:
-    """What a counter is set to in front of a loop, if that is a number that stands there; else the counter."""
+    """What a counter is set to in front of a loop: a number, or the register that it is moved from, if that stands
+    there; else the counter."""
     for n in range(head - 1, -1, -1):
         each = flow.items[n]
         if each.op.startswith("bra") and not each.guard:
             break
         if counter in flow.writes(each):
-            plain = not each.guard and re.fullmatch(r"mov\.[bsu]32", each.op)
-            return each.args[1] if plain and INTEGER.fullmatch(each.args[1]) else counter
+            if each.guard or not re.fullmatch(r"mov\.[bsu]32", each.op):
+                break
+            source = each.args[1]
+            fixed = INTEGER.fullmatch(source) or not flow.defined(source, n, head - 1)
+            return source if fixed else counter
         if each.labels:
             break
     return counter

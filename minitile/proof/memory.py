@@ -72,14 +72,17 @@ class Memory:
         asynchronous: bool = False,
         copy: bool = False,
         begun: int = -1,
+        same: bool = False,
+        atomic: bool = False,
     ) -> int:
         """Records an access; gives its id. Refused if anything that conflicts need not be complete.
 
         `asynchronous`: by the async proxy. `copy`: by cp.async: of the generic proxy, but not complete at once.
-        `begun`: for a product of a warpgroup, its id if another warp of it has recorded it, else 0.
+        `begun`: for a product of a warpgroup, its id if another warp of it has recorded it, else 0. `same`: what lanes
+        write to the same bytes is the same. `atomic`: two such do not conflict.
         """
         units, lanes = foot.units, ALL if begun >= 0 else foot.lanes
-        if write and foot.clash:
+        if write and foot.clash and not same and not atomic:
             raise Fault(line, "two lanes write the same bytes")
         if any(units & (((1 << 8 // self.unit) - 1) << at // self.unit) for at in state.mbarriers):
             raise Fault(line, "touches an mbarrier")
@@ -90,7 +93,7 @@ class Memory:
         knows, by = warp.knows(lanes), (warp.number // 4 * 4 if begun >= 0 else warp.number, warp.pc)
         own = {event for event, _ in warp.own}
         for each in state.accesses:
-            if (write or each.write) and each.foot.units & units:
+            if (write or each.write) and each.foot.units & units and not (atomic and each.atomic):
                 _ordered(each, warp, line, knows, own, foot, asynchronous)
         if write:
             state.written |= units
@@ -100,14 +103,14 @@ class Memory:
             return begun
         # Accesses of one kind between which the warp hands nothing on are one event.
         kind = (write, copy, lanes)
-        event = 0 if asynchronous else next((event for each, event in warp.fresh if each == kind), 0)
+        event = 0 if asynchronous or atomic else next((event for each, event in warp.fresh if each == kind), 0)
         old = next((each for each in state.accesses if each.id == event), None) if event else None
         if old is not None:
             new = replace(old, foot=self.union(old.foot, foot))
         else:
             event = state.new()
-            new = Access(event, 0 if asynchronous else state.new(), write, asynchronous, foot, by, line)
-            if not asynchronous:
+            new = Access(event, 0 if asynchronous else state.new(), write, asynchronous, foot, by, line, atomic)
+            if not asynchronous and not atomic:
                 warp.fresh = (*(each for each in warp.fresh if each[0] != kind), (kind, event))
         kept = [each for each in state.accesses if each is not old and not _superseded(each, knows, new)]
         state.accesses = [*kept, new]
@@ -130,6 +133,8 @@ def _ordered(
 
 def _superseded(each: Access, knows: int, new: Access) -> bool:
     """Whether all that must be ordered behind `each` must be ordered behind the new access, and then is behind both."""
+    if new.atomic and each.atomic and each.by != new.by:
+        return False
     same = each.by == new.by and (new.asynchronous or each.foot.lanes == new.foot.lanes)
     if (
         new.write

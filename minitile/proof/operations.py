@@ -11,6 +11,7 @@ from functools import lru_cache
 from minitile.proof.values import (
     TOP,
     UNIFORM,
+    Among,
     Value,
     binary,
     by_lane,
@@ -23,7 +24,7 @@ from minitile.proof.values import (
 
 Exact = Callable[..., int]
 # Of these the result hangs on more than the operands, or on other lanes.
-_NOT_PURE = ("ld", "shfl", "elect", "vote", "redux", "match", "activemask", "mma", "cvta")
+_NOT_PURE = ("ld", "shfl", "elect", "vote", "redux", "match", "activemask", "mma", "cvta", "mapa")
 _REAL = re.compile(r"0[fd][0-9a-fA-F]+|-?\d+\.\d*(?:[eE][-+]?\d+)?")
 
 
@@ -118,8 +119,14 @@ def computed(op: str, values: tuple[Value, ...]) -> Value:
     if match := re.fullmatch(r"cvt\.([su])(8|16|32|64)\.([su])(8|16|32|64)", op):
         kind, width, to = match[3], int(match[4]), int(match[2])
         return by_lane(lambda v: _converted(kind, width, match[1], to, op, v), values[0])
+    if op.startswith("mapa.shared::cluster.u") and len(values) == 2 and values[1] == 0:
+        return values[0]  # a cluster of one block
+    if re.fullmatch(r"ld\.global(?:\.\w+)*\.u8", op):
+        return Among(0, 1, 256)
     if op.partition(".")[0] in _NOT_PURE:
         return TOP
+    if op == "bfe.u32" and values[0] is TOP and isinstance(values[2], int) and values[2] & 255 <= 14:
+        return Among(0, 1, 1 << (values[2] & 255))
     exact, width = _exact(op), _width(op)
 
     def one(*each: Value) -> Value:

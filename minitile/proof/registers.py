@@ -30,6 +30,7 @@ from minitile.proof.values import (
     by_lane,
     compare,
     counters_in,
+    divided_round,
     join,
     lanes_of,
     launch_wide,
@@ -53,7 +54,9 @@ BASE = 5 * 1024  # where shared memory begins: one address that stands for all w
 FAR = -(1 << 40)  # below all that is asked
 LAUNCH = -1  # stands in a base for the number of loops before, in questions that no instance of a loop asks alone
 ONE = symbol("one")
+WINDOW = symbol("window")  # where shared memory lies among generic addresses
 WORTHWHILE = 32  # smaller divisors of parameters are not made use of
+MOST_ROUNDS = 32  # counters may be taken modulo this, where they are divided first
 _FORMS = {
     name: re.compile(form)
     for name, form in {
@@ -184,7 +187,7 @@ class Registers:
             return symbol(arg)
         if arg == "%ntid.x":
             return self.program.threads
-        if arg in ("%tid.y", "%tid.z"):
+        if arg in ("%tid.y", "%tid.z", "%cluster_ctarank"):
             return 0
         if arg == "%laneid":
             return tuple(range(32))
@@ -465,6 +468,13 @@ class Registers:
             if isinstance(a, Counter) and not a.terms and 2 <= divisor <= SMALL and modulus % divisor:
                 key = ("since", a.base[0]) if a.base[0] else None
                 self.wanted[key] = lcm(self.wanted.get(key, 1), divisor)
+            if divisor >= 2 and (found_round := divided_round(a)):
+                counter, by = found_round
+                if self.modulus_of(counter.base) % (by * divisor) == 0:
+                    return counter.value // by % divisor
+                if by * divisor <= MOST_ROUNDS:
+                    key = ("since", counter.base[0]) if counter.base[0] else None
+                    self.wanted[key] = lcm(self.wanted.get(key, 1), by * divisor)
             return by_lane(lambda x, y: self.stepped(binary(name, kind, x, y, modulus), x, y), a, b)
         if form == "mad":
             a, b, c = (self.operand(warp, arg, 32) for arg in args[1:4])
@@ -532,7 +542,8 @@ class Registers:
     @staticmethod
     def converted(value: Value, op: str) -> Value:
         if op.startswith("cvta."):
-            return value
+            into = -1 if op.startswith("cvta.to.shared") else 1 if op.startswith("cvta.shared") else 0
+            return by_lane(lambda v: binary("add" if into > 0 else "sub", "s64", v, WINDOW), value) if into else value
         if op == "cvt.s64.s32":
             return by_lane(lambda v: _extended(v), value)
         if op == "cvt.u64.u32":

@@ -14,13 +14,14 @@ from minitile.proof import barriers
 from minitile.proof.descriptors import rows_of_16
 from minitile.proof.events import Footprint, MBarrier, Product, replace
 from minitile.proof.memory import Memory, fence
-from minitile.proof.registers import BASE, Fork, Question, Registers, Residue
+from minitile.proof.registers import BASE, WINDOW, Fork, Question, Registers, Residue
 from minitile.proof.state import ALL, State, Warp, bits, committed, without_empty
 from minitile.proof.text import (
     ARITHMETIC,
     ATOMIC,
     EVENTS,
     LOADED,
+    INTEGER,
     STORES,
     Fault,
     Instruction,
@@ -35,8 +36,11 @@ from minitile.proof.text import (
 from minitile.proof.values import (
     TOP,
     UNIFORM,
+    Affine,
+    Among,
     Predicate,
     Stored,
+    Token,
     Value,
     lanes_of,
     launch_wide,
@@ -65,10 +69,21 @@ _STORES = re.compile(
     r"cp\.reduce\.async\.bulk\.tensor\.[1-5]d\.global\.shared::cta\.\w+\.bulk_group"
 )
 _CP_ASYNC = re.compile(r"cp\.async\.c[ag]\.shared(?:::cta)?\.global(?:\.L2::\w+)?")
+_COPY_OF_BYTES = re.compile(r"cp\.async\.bulk\.shared::(?:cluster|cta)\.global\.mbarrier::complete_tx::bytes")
+_STORE_OF_BYTES = re.compile(r"cp\.(?:reduce\.)?async\.bulk\.global\.shared::cta\.bulk_group(?:\.\w+\.\w+)?(?:\.noftz)?")
+_ATOMIC = re.compile(
+    r"(?:atom|red)(?:\.\w+\.(?:cta|cluster|gpu|sys))?\.shared(?:::cta)?\.(?:add|min|max|inc|dec|and|or|xor|exch|cas)"
+    r"(?:\.noftz)?\.(?:[busf](?:32|64)|f16x2|bf16x2)"
+)
+_ST_ASYNC = re.compile(
+    r"st\.async(?:\.weak)?\.shared::cluster\.mbarrier::complete_tx::bytes(?:\.v([24]))?\.[busf](32|64)"
+)
+_GENERIC = re.compile(r"(ld|st)\.shared::any((?:\.v[24])?\.[busf](?:8|16|32|64|128))")
+_ARRIVES_LATER = {f"cp.async.mbarrier.arrive.noinc.shared{where}.b64" for where in ("", "::cta")}
 _INIT = re.compile(r"mbarrier\.init\.shared(::cta)?\.b64")
 _ARRIVE = re.compile(r"mbarrier\.arrive(\.expect_tx)?(\.release)?(\.cta)?\.shared(::cta)?\.b64")
 _EXPECT = re.compile(r"mbarrier\.expect_tx(\.relaxed\.cta)?\.shared(::cta)?\.b64")
-_WAIT = re.compile(r"mbarrier\.try_wait\.parity(\.acquire)?(\.cta)?\.shared(::cta)?\.b64")
+_WAIT = re.compile(r"mbarrier\.try_wait(?:\.parity)?(\.acquire)?(\.cta)?\.shared(::cta)?\.b64")
 _PRODUCT = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.\w+\.(\w+)\.(\w+)(\.satfinite)?")
 _STMATRIX = re.compile(r"stmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b(?:16|8)")
 _LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b16")
@@ -207,7 +222,7 @@ class Machine(Registers):
     @staticmethod
     def _is_access(each: Instruction) -> bool:
         """Whether an instruction does no more than to access shared memory; it may be taken for executed then."""
-        return bool(_SHARED.fullmatch(each.op) or _CP_ASYNC.fullmatch(each.op) or _STORES.fullmatch(each.op))
+        return bool(_SHARED.fullmatch(each.op) or _ATOMIC.fullmatch(each.op) or _CP_ASYNC.fullmatch(each.op) or _STORES.fullmatch(each.op))
 
     @staticmethod
     def _is_of_global(each: Instruction) -> bool:
@@ -273,6 +288,9 @@ class Machine(Registers):
                 warp.registers[name] = TOP
 
     def branch(self, state: State, warp: Warp, each: Instruction) -> None:
+        if len(warp.stack) > 1 and warp.stack[-1][0] == each.pc + 1 and warp.stack[-2][0] == each.target and not each.guard:
+            warp.pc += 1  # the other way of a branch at which lanes have parted
+            return
         if each.pc in self.program.spins:
             self._spun(warp, each)
             warp.pc += 1
@@ -301,14 +319,43 @@ class Machine(Registers):
         elif not taken:
             warp.pc += 1
         else:
-            inside = self.program.code[each.pc + 1 : each.target]
-            if each.target <= each.pc or any(i.base in ("bra", "ret") for i in inside):
+            self.diverge(warp, each, taken)
+
+    def diverge(self, warp: Warp, each: Instruction, taken: int) -> None:
+        """Lanes part at a branch: those that are ahead in the text wait where they meet again."""
+        code = self.program.code
+        if each.target <= each.pc:  # some go around again
+            self._closed(each, each.target, each.pc)
+            if not (warp.stack and warp.stack[-1][0] == each.pc + 1):
+                warp.stack += ((each.pc + 1, warp.mask),)
+            warp.mask, warp.pc = taken, each.target
+            return
+        leaves = code[each.target - 1]
+        if leaves.pc > each.pc and leaves.base == "bra" and not leaves.guard and leaves.target > each.target:
+            self._closed(each, each.pc + 1, leaves.target, leaves)
+            warp.stack += ((leaves.target, warp.mask), (each.target, taken))
+        else:
+            self._closed(each, each.pc + 1, each.target)
+            if not (warp.stack and warp.stack[-1][0] == each.target):
+                warp.stack += ((each.target, warp.mask),)
+        warp.mask &= ~taken
+        warp.pc += 1
+
+    def _closed(self, each: Instruction, begin: int, end: int, leaves: Instruction | None = None) -> None:
+        """Refused unless what lies between is entered by this branch only, and left at its end only; if both ways of a
+        branch lie between, none leads into the other."""
+        middle = leaves.pc + 1 if leaves else end
+        for i in self.program.code:
+            if i.op == "ret" and begin <= i.pc < end:
                 raise Refused(each.line, "lanes of a warp part here, in a form that is not known")
-            if any(each.pc < i.target < each.target for i in self.program.code):
+            if i.base != "bra" or i is each or i is leaves:
+                continue
+            inside, into = begin <= i.pc < end, begin < i.target < end
+            crosses = inside and (i.pc < middle) != (i.target <= (middle if i.pc < middle else middle - 1))
+            if inside and (not begin <= i.target <= end or (leaves and crosses)):
+                raise Refused(each.line, "lanes of a warp part here, in a form that is not known")
+            if not inside and into:
                 raise Refused(each.line, "a label inside of a branch that lanes of a warp take differently")
-            warp.stack += ((each.target, warp.mask),)
-            warp.mask &= ~taken
-            warp.pc += 1
 
     def _spun(self, warp: Warp, each: Instruction) -> None:
         """Some number of rounds of a quiet loop: nothing is known of what they compute."""
@@ -355,6 +402,12 @@ class Machine(Registers):
             self.fence(state, warp, each, lanes)
         elif op == "ret":
             self.ret(state, warp, each, lanes)
+        elif _ATOMIC.fullmatch(op):
+            self.atomic(state, warp, each, lanes)
+        elif _ST_ASYNC.fullmatch(op):
+            self.stored_asynchronously(state, warp, each, lanes)
+        elif match := _GENERIC.fullmatch(op):
+            return self.anywhere(state, warp, each, lanes, sure, f"{match[1]}.shared{match[2]}")
         elif op.startswith(ATOMIC):
             for name in each.writes:
                 self.put(warp, name, TOP, lanes)
@@ -378,7 +431,8 @@ class Machine(Registers):
         if len(args) < 2 or not (_ARRIVE.fullmatch(op) or _WAIT.fullmatch(op)):
             raise Refused(line, f"not known: {each.text}")
         at = self.mbarrier_at(state, warp, args[1], lanes, line)
-        if (match := _ARRIVE.fullmatch(op)) and args[0] == "_":
+        if (match := _ARRIVE.fullmatch(op)) and (args[0] == "_" or re.fullmatch(r"%\w+", args[0])):
+            token = self.token(state, at)
             if match[1] and len(args) == 3:
                 barriers.arrive(state, warp, at, lanes, line, 1, self.number(warp, args[2], line))
             elif not match[1] and len(args) in (2, 3):
@@ -386,9 +440,14 @@ class Machine(Registers):
                 barriers.arrive(state, warp, at, lanes, line, times, 0)
             else:
                 raise Refused(line, f"not known: {each.text}")
+            for name in each.writes:
+                self.put(warp, name, token, lanes)
             return True
         if _WAIT.fullmatch(op) and len(args) == 3:
-            parity = self.number(warp, args[2], line)
+            if ".parity" in op:
+                parity = self.number(warp, args[2], line)
+            else:
+                parity = self.of_token(state, warp, args[2], at, lanes, line)
             if parity not in (0, 1):
                 raise Refused(line, f"a parity of {parity}")
             if not barriers.wait(state, warp, at, lanes, each, parity, each.pc in self.together):
@@ -396,6 +455,31 @@ class Machine(Registers):
             self.put(warp, args[0], 1, lanes)
             return True
         raise Refused(line, f"not known: {each.text}")
+
+    @staticmethod
+    def token(state: State, at: int) -> Token:
+        """What an arrival gives: a token of the phase that is not complete. Older ones of this parity are void."""
+        barrier = state.mbarriers[at]
+        token = Token(at, barrier.index % 2)
+        if barrier.pending == barrier.count:
+            for warp in state.warps:
+                for name, value in warp.registers.items():
+                    if token in lanes_of(value):
+                        kept = tuple(TOP if v == token else v for v in lanes_of(value))
+                        warp.registers[name] = TOP if value == token else kept
+        return token
+
+    def of_token(self, state: State, warp: Warp, arg: str, at: int, lanes: int, line: int) -> int:
+        """The parity of a wait for the phase of a token: of the phase that is not complete, or the one before."""
+        values = lanes_of(self.value(warp, arg))
+        found = {values[lane] for lane in bits(lanes)}
+        token = found.pop() if len(found) == 1 else None
+        barrier = state.mbarriers[at]
+        if not isinstance(token, Token) or token.at != at:
+            raise Refused(line, f"not a token of this mbarrier: {arg}")
+        if token.parity == barrier.index % 2 and barrier.pending == barrier.count:
+            raise Fault(line, "waits by a token of a phase that is over")
+        return token.parity
 
     def mbarrier_at(self, state: State, warp: Warp, arg: str, lanes: int, line: int) -> int:
         at = self.one_address(warp, arg, lanes, line)
@@ -422,14 +506,19 @@ class Machine(Registers):
 
     def fence(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
         if each.op == "fence.mbarrier_init.release.cluster":
-            for at in state.mbarriers:
-                number, lane = divmod(state.mbarriers[at].by, 32)  # a fence is for what its own thread has initialised
-                if warp.number == number and lanes >> lane & 1:
-                    warp.learn(state.mbarriers[at].fence, 1 << lane)
+            self.initialised(state, warp, lanes)
         elif each.op in ("fence.proxy.async", "fence.proxy.async.shared::cta"):
             fence(state, warp, lanes)
+            self.initialised(state, warp, lanes)
         elif not each.op.startswith(_IDLE_FENCES):
             raise Refused(each.line, f"not known: {each.op}")
+
+    @staticmethod
+    def initialised(state: State, warp: Warp, lanes: int) -> None:
+        for at in state.mbarriers:
+            number, lane = divmod(state.mbarriers[at].by, 32)  # a fence is for what its own thread has initialised
+            if warp.number == number and lanes >> lane & 1:
+                warp.learn(state.mbarriers[at].fence, 1 << lane)
 
     def bar(self, state: State, warp: Warp, each: Instruction, lanes: int) -> bool:
         if lanes != ALL:
@@ -441,14 +530,28 @@ class Machine(Registers):
             threads = self.number(warp, each.args[2], each.line) if len(each.args) > 3 else self.program.threads
             for name in each.writes:
                 warp.registers[name] = UNIFORM
+            came = state.named[number].waiting if number in state.named else 0
             barriers.meet(state, warp, number, threads, each.line, True)
-        elif each.op in ("bar.sync", "barrier.sync.aligned", "bar.arrive", "barrier.arrive.aligned"):
+            if warp.at < 0:
+                self.reduced(state, warp, each, number, came)
+        elif each.op in ("bar.sync", "barrier.sync", "bar.arrive"):
             number = self.number(warp, each.args[0], each.line)
             threads = self.number(warp, each.args[1], each.line) if len(each.args) > 1 else self.program.threads
             barriers.meet(state, warp, number, threads, each.line, "sync" in each.op)
         else:
             raise Refused(each.line, f"not known: {each.op}")
         return True
+
+    def reduced(self, state: State, warp: Warp, each: Instruction, number: int, came: int) -> None:
+        """The result of a reduction by a barrier is one for all who were at it: known until the barrier's next one."""
+        others = [(other, self.program.code[other.pc - 1]) for other in state.warps if came >> other.number & 1]
+        state.forget(Stored(-1 - number))
+        if all(i.op == each.op and len(i.writes) == 1 for _, i in (*others, (warp, each))):
+            value: Value = symbol("stored", Stored(-1 - number))
+            if each.op.endswith(".pred"):
+                value = Predicate(("eq", "u32", value, 1))
+            for other, i in (*others, (warp, each)):
+                other.registers[i.writes[0]] = value
 
     def ret(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
         if lanes != ALL or warp.stack:
@@ -472,17 +575,20 @@ class Machine(Registers):
             size = int(match[1] or 1) * int(match[2]) // 8
         else:
             raise Refused(each.line, f"not known: {each.op}")
-        addresses = self.address(warp, each.args[1 if load else 0], lanes & ((1 << sharers) - 1), each.line)
+        lane_mask = lanes & ((1 << sharers) - 1)
         # Rows that one lane names are given to all: each lane reads them all.
-        to_all = each.base == "ldmatrix"
-        foot = self.memory.by_lane(addresses, size, lanes & ((1 << sharers) - 1), each.line, to_all)
-        event = self.memory.access(state, warp, each.line, foot, write=not load)
+        foot, exact = self.footprint(warp, each, each.args[1 if load else 0], size, lane_mask, each.base == "ldmatrix")
+        if not exact and not load and foot.units & ~state.written:
+            raise Refused(each.line, f"not known where, among bytes that nothing has written: {each.text}")
+        same = each.pc in self.program.same or bool(INTEGER.fullmatch(each.args[-1]))
+        event = self.memory.access(state, warp, each.line, foot, write=not load, same=same and exact)
         warp.did(event, foot.lanes)
         if (
             not load
             and size in (4, 8)
             and not lanes & (lanes - 1)
             and sure
+            and exact
             and each.base == "st"
             and "{" not in each.args[1]
         ):
@@ -490,12 +596,84 @@ class Machine(Registers):
         for name in each.writes:
             value: Value = TOP
             whole = "{" not in each.args[0] and size in (4, 8) and {mine for _, mine in foot.shares} == {foot.units}
-            if sure and whole:
+            if sure and whole and exact:
                 value = state.contents.get(foot.units, UNIFORM)
                 told = not each.op.endswith(".s32") and (isinstance(value, int) or variables_in(value))
                 if size == 4 and not told and not not_negative(value):
                     value = unknown(value)  # the register may be of 64 bits
             self.put(warp, name, value, lanes)
+
+    def footprint(
+        self, warp: Warp, each: Instruction, arg: str, size: int, lanes: int, to_all: bool = False
+    ) -> tuple[Footprint, bool]:
+        """What lanes access, and whether they access all of it; else each some place of its share, not known which."""
+        match = re.fullmatch(r"\[(%?\w+)(?:\+(-?\d+))?\]", arg)
+        values = lanes_of(self.value(warp, match[1]) if match else TOP)
+        if to_all or not any(isinstance(values[lane], Among) for lane in bits(lanes)):
+            addresses = self.address(warp, arg, lanes, each.line)
+            return self.memory.by_lane(addresses, size, lanes, each.line, to_all), True
+        shares = []
+        offset = int(match[2] or 0) if match else 0
+        for lane in bits(lanes):
+            value, units = values[lane], 0
+            if isinstance(value, int):
+                value = Among(value, 1, 1)
+            if not isinstance(value, Among):
+                raise self.unknown_number(each.line, arg, value)
+            for n in range(value.count):
+                units |= self.memory.span((value.low + n * value.step + offset) % (1 << 32), size, each.line)
+            shares.append((lane, units))
+        return self.memory.of(tuple(shares)), False
+
+    def atomic(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
+        """Each of these lanes reads and writes as one; two such accesses do not conflict."""
+        size = 8 if re.search(r"\.[busf]64$", each.op) else 4
+        foot, _ = self.footprint(warp, each, each.args[1 if each.base == "atom" else 0], size, lanes)
+        if foot.units & ~state.written:
+            raise Fault(each.line, "reads bytes that nothing has written")
+        event = self.memory.access(state, warp, each.line, foot, write=True, atomic=True)
+        warp.did(event, foot.lanes)
+        for name in each.writes:
+            self.put(warp, name, TOP, lanes)
+
+    def stored_asynchronously(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
+        """st.async within the block: each of these lanes writes, and counts its bytes at an mbarrier."""
+        match = _ST_ASYNC.fullmatch(each.op)
+        assert match
+        size = int(match[1] or 1) * int(match[2]) // 8
+        barrier = self.mbarrier_at(state, warp, each.args[2], lanes, each.line)
+        foot, exact = self.footprint(warp, each, each.args[0], size, lanes)
+        if not exact:
+            raise Refused(each.line, f"not known: {each.args[0]}")
+        event = self.memory.access(state, warp, each.line, foot, write=True, asynchronous=True)
+        barriers.copied(state, warp, barrier, lanes, each.line, size * lanes.bit_count(), event)
+
+    def anywhere(self, state: State, warp: Warp, each: Instruction, lanes: int, sure: bool, op: str) -> bool:
+        """An access by a generic address, which must be known to be of shared or of global memory."""
+        load = each.base == "ld"
+        match = re.fullmatch(r"\[(%\w+)((?:\+-?\d+)?)\]", each.args[1 if load else 0])
+        values = lanes_of(self.value(warp, match[1]) if match else TOP)
+        terms = {v.terms if isinstance(v, Affine) else None for n, v in enumerate(values) if lanes >> n & 1}
+        if match and terms == {WINDOW.terms}:
+            shared = tuple(v.const % (1 << 32) if isinstance(v, Affine) else 0 for v in values)
+            name, kept = "%_generic", warp.registers.get("%_generic")
+            assert kept is None
+            warp.registers[name] = shared
+            place = f"[{name}{match[2]}]"
+            args = (each.args[0], place) if load else (place, each.args[1])
+            self.generic(state, warp, replace(each, op=op, args=args), lanes, sure)
+            del warp.registers[name]
+            return True
+        pointers = [
+            [key for key, c in each_terms if key[0] == "param" and key[1] in self.program.pointers and c == 1]
+            for each_terms in terms
+            if each_terms is not None and WINDOW.terms[0][0] not in dict(each_terms)
+        ]
+        if len(pointers) != len(terms) or not all(len(found) == 1 for found in pointers):
+            raise Refused(each.line, f"not known whether of shared or of global memory: {each.text}")
+        for written in each.writes:
+            self.put(warp, written, TOP, lanes)
+        return True
 
     def stored(self, state: State, warp: Warp, each: Instruction, lane: int) -> Value:
         """What a lane stores: a number that is one for the launch, or else the last that is stored here."""
@@ -524,6 +702,23 @@ class Machine(Registers):
             barrier = self.mbarrier_at(state, warp, args[2], lanes, line)
             event = self._bulk(state, warp, each, lanes, at, size, write=True)
             barriers.copied(state, warp, barrier, lanes, line, size, event)
+        elif _COPY_OF_BYTES.fullmatch(op) and len(args) == 4:
+            self._one(lanes, each)
+            at, size = self.one_address(warp, args[0], lanes, line), self.number(warp, args[2], line)
+            barrier = self.mbarrier_at(state, warp, args[3], lanes, line)
+            event = self._bulk(state, warp, each, lanes, at, size, write=True, align=16)
+            barriers.copied(state, warp, barrier, lanes, line, size, event)
+        elif _STORE_OF_BYTES.fullmatch(op) and len(args) == 3:
+            self._one(lanes, each)
+            at, size = self.one_address(warp, args[1], lanes, line), self.number(warp, args[2], line)
+            event = self._bulk(state, warp, each, lanes, at, size, write=False, align=16)
+            lane = lanes.bit_length() - 1
+            now, groups = warp.bulk.get(lane, (0, ()))
+            warp.bulk[lane] = now | event, groups
+        elif op.startswith("cp.async.bulk.prefetch."):
+            pass
+        elif op in _ARRIVES_LATER and len(args) == 1:
+            self.arrives_later(state, warp, each, lanes)
         elif _CP_ASYNC.fullmatch(op) and len(args) in (3, 4) and args[2] in ("4", "8", "16"):
             self.cp_async(state, warp, each, lanes)
         elif op == "cp.async.commit_group" and not args:
@@ -580,8 +775,27 @@ class Machine(Registers):
         if lanes & (lanes - 1):
             raise Refused(each.line, "a bulk copy by several lanes")
 
-    def _bulk(self, state: State, warp: Warp, each: Instruction, lanes: int, at: int, size: int, *, write: bool) -> int:
-        foot = self.memory.of(((lanes.bit_length() - 1, self.memory.span(at, size, each.line, 128)),))
+    def arrives_later(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
+        """cp.async.mbarrier.arrive.noinc: once the copies that these lanes have started are complete, each arrives. It
+        brings that, and what barriers have told before; of accesses nothing else."""
+        at = self.mbarrier_at(state, warp, each.args[0], lanes, each.line)
+        accesses = 0
+        for access in state.accesses:
+            accesses |= access.id | access.fence
+        started = (copy for group in (warp.cp_open, *warp.cp_groups) for copy in group)
+        done = sum({event for event, whose in started if not whose & ~lanes})
+        brings = warp.copy()
+        brings.known = warp.known & ~accesses | done
+        brings.extra = {lane: ids & ~accesses for lane, ids in warp.extra.items()}
+        brings.own = ()
+        barriers.arrive(state, brings, at, lanes, each.line, 1, 0)
+
+    def _bulk(
+        self, state: State, warp: Warp, each: Instruction, lanes: int, at: int, size: int, *, write: bool, align: int = 128
+    ) -> int:
+        if size <= 0 or size % 16 or at % align:
+            raise Fault(each.line, f"misaligned: {size} bytes at {at}, by {align}")
+        foot = self.memory.of(((lanes.bit_length() - 1, self.memory.span(at, size, each.line, align)),))
         return self.memory.access(state, warp, each.line, foot, write=write, asynchronous=True)
 
     def wgmma(self, state: State, warp: Warp, each: Instruction, lanes: int) -> bool:

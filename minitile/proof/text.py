@@ -12,6 +12,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from minitile.proof.butterflies import same_in_all_lanes
 from minitile.proof.loops import canonical
 from minitile.proof.reading import (
     Refused,
@@ -28,7 +29,7 @@ INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
 _ARITHMETIC = """
     mov cvt cvta add sub mul mad fma div rem min max neg abs and or xor not shl shr shf prmt lop3 bfe bfi setp selp set
     ex2 lg2 rcp sqrt rsqrt sin cos tanh copysign clz popc brev bfind ld shfl elect mma vote redux match activemask addc
-    subc madc sad dp4a dp2a mad24 mul24 slct testp fns szext bmsk cnot"""
+    subc madc sad dp4a dp2a mad24 mul24 slct testp fns szext bmsk cnot mapa"""
 ARITHMETIC = frozenset(_ARITHMETIC.split())
 # Instructions that do more than to write a register.
 _EVENTS = """
@@ -116,7 +117,7 @@ class Program:
     `ahead[pc]`: instructions that may be reached from pc; `next_kept[pc]`: the next one that counts; `spins`: backward
     branches of loops that only compute and wait for global memory; `whiles`: of others, by what shared memory tells;
     `stepped`: of others, which must be known to go on or to end, with the reason why they are not counted;
-    `regions`: loops that only compute, of loaded data, by where they begin; `pointers`: parameters of 64 bits;
+    `same`: stores of what is the same in all lanes; `regions`: loops that only compute, of loaded data, by where they begin; `pointers`: parameters of 64 bits;
     `only_read`: those of them by which nothing is stored to global memory; `parameters`: bits of each (an array: 0)."""
 
     name: str
@@ -133,6 +134,7 @@ class Program:
     whiles: frozenset[int]
     stepped: Mapping[int, str]
     regions: Mapping[int, Region]
+    same: frozenset[int]
     pointers: frozenset[str]
     only_read: frozenset[str]
     parameters: Mapping[str, int]
@@ -142,7 +144,7 @@ def registers(text: str) -> tuple[str, ...]:
     return tuple(REGISTER.findall(text))
 
 
-_WRITERS = ("mbarrier.try_wait", "wgmma.mma_async", "bar.red", "barrier.red")
+_WRITERS = ("mbarrier.try_wait", "mbarrier.arrive", "wgmma.mma_async", "bar.red", "barrier.red")
 
 
 def _instruction(pc: int, each: Statement) -> Instruction:
@@ -150,6 +152,8 @@ def _instruction(pc: int, each: Statement) -> Instruction:
     base = op.partition(".")[0]
     if base not in ARITHMETIC and base not in EVENTS:
         raise Refused(line, f"not known: {op}")
+    if re.fullmatch(r"(?:ld|st)(?:\.v[24])?\.[busf]\d+", op):
+        op = f"{base}.shared::any{op.removeprefix(base)}"  # a generic address, perhaps of shared memory
     if base == "ld" and not re.match(r"ld\.(?:param|const|local|shared|(?:\w+\.)*?global)\b", op):
         raise Refused(line, f"not known: {op}")  # it might be of shared memory
     writes: tuple[str, ...] = ()
@@ -252,6 +256,7 @@ def parse(text: str, launch: Launch) -> Program:
         whiles=whiles,
         stepped=stepped,
         regions=regions,
+        same=frozenset(same_in_all_lanes(code, reaching)),
         pointers=pointers,
         only_read=pointers - _stored_by(code),
         parameters=_parameters(header),
@@ -325,7 +330,7 @@ def is_wait(code: tuple[Instruction, ...] | list[Instruction], pc: int) -> bool:
     """Whether a `try_wait` at pc is tried again by the next instruction until it holds."""
     each, behind = code[pc], code[pc + 1] if pc + 1 < len(code) else None
     return bool(
-        each.op.startswith("mbarrier.try_wait.parity")
+        each.op.startswith("mbarrier.try_wait")
         and not each.guard
         and behind
         and behind.base == "bra"
@@ -359,7 +364,7 @@ def _stored_by(code: list[Instruction]) -> frozenset[str]:
     found = {
         name
         for each in code
-        if each.op.startswith((*STORES, "red.", "atom.")) or ".global.shared" in each.op
+        if each.op.startswith((*STORES, "red.", "atom.", "st.shared::any")) or ".global.shared" in each.op
         for arg in each.args
         if arg.startswith("[")
         for name in re.findall(r"[%\w.]+", re.sub(r"\{[^}]*\}", "", arg))
@@ -524,8 +529,14 @@ def data_operands(each: Instruction) -> tuple[int, ...]:
         return (1,)
     if each.base in ("ld", "ldmatrix"):
         return (0,)
+    if each.base in ("atom", "red") and ".shared" in each.op:
+        return tuple(range(2 if each.base == "atom" else 1, len(each.args)))
     if each.op.startswith("cp.async.c") and len(each.args) > 1:
         return (1, 3)
+    if each.op.startswith(("cp.async.bulk.shared::", "cp.async.bulk.prefetch")):
+        return (1,)
+    if each.op.startswith(("cp.async.bulk.global.", "cp.reduce.async.bulk.global.")):
+        return (0,)
     if each.op.startswith("wgmma.mma_async"):
         return (0, *((1,) if each.args[1].startswith("{") else ()), *range(3, len(each.args)))
     return ()
@@ -533,6 +544,12 @@ def data_operands(each: Instruction) -> tuple[int, ...]:
 
 _OF_LANES = ("elect", "shfl", "vote", "redux", "match")  # their last operand says which lanes take part
 _UNSEEN = (*STORES, "prefetch", "red.", "atom.")  # global memory is not looked at
+
+
+def _is_unseen(each: Instruction) -> bool:
+    return each.op.startswith(_UNSEEN) and ".shared" not in each.op
+
+
 Site: TypeAlias = tuple[int, str]  # an instruction, and a register that it writes or reads
 
 
@@ -585,10 +602,10 @@ def _needed(
         if (each.base in EVENTS or each.op.startswith("ld.shared")) and each.pc not in within:
             skipped = data_operands(each)
             for n, arg in enumerate(each.args):
-                if n not in skipped and not each.op.startswith(_UNSEEN):
+                if n not in skipped and not _is_unseen(each):
                     arg = re.sub(r"(\[%\w+), *\{[^}]*\}", r"\1", arg)
                     todo += [(each.pc, name) for name in registers(arg)]
-            if each.guard and not each.op.startswith(_UNSEEN):
+            if each.guard and not _is_unseen(each):
                 todo.append((each.pc, each.guard))
         if each.base in _OF_LANES and each.args:
             todo += [(each.pc, name) for name in registers(each.args[-1])]
@@ -619,7 +636,7 @@ def _next_kept(code: list[Instruction], needed: frozenset[str]) -> tuple[int, ..
             products |= set(registers(each.args[0]))
             if each.args[1].startswith("{"):
                 products |= set(registers(each.args[1]))
-    targets = {each.target for each in code}
+    targets = {each.target for each in code} | {each.pc + 1 for each in code if 0 <= each.target <= each.pc}
     out = list(range(len(code) + 1))
     for each in reversed(code):
         touched = {*each.writes, *each.reads}

@@ -157,6 +157,8 @@ def spelled(arg: str) -> str:
     arg = re.sub(r"\s*([\[\]{},|+])\s*", r"\1", arg)
     arg = re.sub(r",", ", ", arg) if arg.startswith(("[", "{")) else arg
     arg = re.sub(r"(?<![\w$%.])(0[xX][0-9a-fA-F]+|\d+)U\b", r"\1", arg)
+    if re.fullmatch(r"-?0[xX][0-9a-fA-F]+", arg):
+        return str(int(arg, 0))
     arg = re.sub(r"\+(-?)(0[xX][0-9a-fA-F]+)(?=\])", lambda m: f"+{m[1]}{int(m[2], 16)}", arg)
     return re.sub(r"(?<=[\w$])\+0(?=\])", "", arg) if arg.startswith("[") else arg
 

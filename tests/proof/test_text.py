@@ -150,7 +150,7 @@ def test_sound(body):
             f"{MINE.replace('[%d2]', '[%d2+4]')} red.global.add.u32 [%d2], 1; @%p4 bra.uni $a; bar.sync 0;\n$a:",
             "differ",
         ),
-        ("red.shared.add.u32 [%r1], 1;", "not known"),
+        ("red.shared.add.u32 [%r1], 1;", "nothing has written"),
         ("tcgen05.fence::before_thread_sync;", "not known"),
         ("cp.async.mbarrier.arrive.shared.b64 [%r1];", "not known"),
         ("ld.relaxed.cta.shared.u32 %r3, [%r2];", "nothing has written"),
@@ -211,12 +211,13 @@ ROLE = "setp.eq.u32 %p5, %r0, 32; setp.lt.u32 %p3, %r0, 32; @!%p3 bra $z; {}\n b
         ("ld.global.u32 %r3, [%d1]; bar.sync %r3;", "not known: %r3"),
         ("bar.red.popc.s32 %r3, 0, %p0;", "not known: bar.red"),
         ("@%p0 bar.red.popc.u32 %r3, 0, %p0;", "some lanes"),
-        ("barrier.sync 0;", "not known: barrier.sync"),
+        ("barrier.arrive 0, 64;", "not known: barrier.arrive"),
+        ("@%p0 barrier.sync 0;", "some lanes"),
         (f"{INIT} {WAIT.replace('], 0;', '], 2;')}", "a parity of 2"),
         (INIT.replace("+1024], 1;", "+1024], 0;"), "an mbarrier of 0 arrivals"),
         (f"{INIT} @%p0 mbarrier.init.shared.b64 [%r1+1024], 1;", "initialised twice"),
         (f"{INIT} {ARRIVE.replace('%r1', '%r2')}", "addresses that differ"),
-        (f"{INIT} @%p0 {ARRIVE.replace('_', '%d1')}", "not known: @%p0 mbarrier.arrive"),
+        (f"{INIT} @%p0 {ARRIVE.replace('_', '{%d1}')}", "not known: @%p0 mbarrier.arrive"),
         (f"{INIT} @%p0 {ARRIVE.replace('arrive', 'arrive.relaxed.cta')}", "not known: @%p0 mbarrier.arrive.relaxed"),
         (f"{INIT} @%p0 {ARRIVE.replace('arrive', 'arrive_drop')}", "not known: @%p0 mbarrier.arrive_drop"),
         (f"{MAP} {COPY}", "no mbarrier has been initialised"),
@@ -512,7 +513,7 @@ def test_what_was_computed_of_the_round_before():
         # Data may choose one lane.
         (f"{DATA} @%p4 st.shared.u32 [%r1], %r0;", "refused"),
         (f"{DATA} @%p4 bra $a; st.shared.u32 [%r1], %r0;\n$a:", "refused"),
-        ("red.shared.add.u32 [%r1], 1;", "refused"),
+        ("ld.global.u32 %r3, [%d1]; st.shared.u32 [%r3], %r0;", "refused"),
     ],
 )
 def test_what_is_called_a_fault(body, verdict):

@@ -36,6 +36,13 @@ HEAD = """.version 8.6
     mul.wide.u32 %rd2, %r0, 4;
     add.s64 %rd3, %rd0, %rd2;          // &in[tid]
     add.s64 %rd4, %rd1, %rd2;          // &out[tid]
+    mul.wide.u32 %rd8, %r0, 16;
+    add.s64 %rd9, %rd1, %rd8;          // four of each thread
+    add.s64 %rd8, %rd0, %rd8;
+    mov.f32 %f1, 0f00000000;
+    mov.f32 %f2, 0f00000000;
+    mov.f32 %f4, 0f00000000;
+    mov.f32 %f8, 0f00000000;
 """
 
 
@@ -91,7 +98,7 @@ LOAD:
     ld.shared.f32 %f1, [%r8+32];
     ld.shared.f32 %f2, [%r8+64];
     ld.shared.f32 %f3, [%r8+96];
-    st.global.v4.f32 [%rd4], {%f0, %f1, %f2, %f3};
+    st.global.v4.f32 [%rd9], {%f0, %f1, %f2, %f3};
 """, threads=256, shared=4224)
 
 add("tree_reduction", """
@@ -338,7 +345,7 @@ DONE:
 """)
 
 add("register_prefetch", """
-    ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%rd3];
+    ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%rd8];
     shl.b32 %r6, %r0, 4;
     add.u32 %r6, %r6, %r1;
     xor.b32 %r7, %r6, 512;
@@ -348,8 +355,8 @@ add("register_prefetch", """
 TILE:
     st.shared.v4.f32 [%r6], {%f0, %f1, %f2, %f3};
     bar.sync 0;
-    add.s64 %rd3, %rd3, 2048;
-    ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%rd3];
+    add.s64 %rd8, %rd8, 2048;
+    ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%rd8];
     ld.shared.v4.f32 {%f4, %f5, %f6, %f7}, [%r7];
     fma.rn.f32 %f8, %f4, %f5, %f8;
     fma.rn.f32 %f8, %f6, %f7, %f8;
@@ -753,7 +760,9 @@ add("mma_tile", f"""
     add.u32 %r7, %r7, %r1;
     ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r10, %r11, %r12, %r13}}, [%r7];
     ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {{%r14, %r15}}, [%r7+2048];
+    mov.f32 %f0, 0f00000000;
+    mov.f32 %f3, 0f00000000;
     mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{%f0, %f1, %f2, %f3}}, {{%r10, %r11, %r12, %r13}},
         {{%r14, %r15}}, {{%f0, %f1, %f2, %f3}};
-    st.global.v4.f32 [%rd4], {{%f0, %f1, %f2, %f3}};
+    st.global.v4.f32 [%rd9], {{%f0, %f1, %f2, %f3}};
 """)

@@ -193,8 +193,10 @@ _PRODUCT = (
     f"    wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {_SUMS}, %rd14, %rd15, 1, 1, 1, 0, 0;\n"
     "    add.s64 %rd14, %rd14, 2;\n    add.s64 %rd15, %rd15, 2;\n"
 )
+_ZERO = "".join(f"    mov.f32 %f{n}, 0f00000000;\n" for n in range(10, 14))
 MULTIPLY = f"""
 {_DESCRIPTOR.format(b=512)}
+{_ZERO}
     wgmma.fence.sync.aligned;
 {_PRODUCT * 4}
     wgmma.commit_group.sync.aligned;
@@ -218,7 +220,7 @@ LATE = f"""
     mov.u32 %r31, %r17;
 """
 add("wgmma_ring_released_late",
-    ring(3, 4, LATE, 9216, more="    mov.u32 %r31, %r7;").replace("8192", "28672").replace("8224", "28704")
+    ring(3, 4, LATE, 9216, more="    mov.u32 %r31, %r7;\n" + _ZERO).replace("8192", "28672").replace("8224", "28704")
     + "    wgmma.wait_group.sync.aligned 0;\n",
     threads=160, boxes={"ma": 9216}, shared=28736)
 
@@ -227,10 +229,11 @@ add("wgmma_from_plain_stores", f"""
     add.u32 %r6, %r6, %r1;
     mov.u32 %r19, %r1;
     mov.u32 %r14, 0;
+{_ZERO}
     setp.eq.u32 %p0, %r9, 0;
     @%p0 bra DONE;
 TILE:
-    ld.global.v4.u32 {{%r20, %r21, %r22, %r23}}, [%rd3];
+    ld.global.v4.u32 {{%r20, %r21, %r22, %r23}}, [%rd8];
     st.shared.v4.u32 [%r6], {{%r20, %r21, %r22, %r23}};
     st.shared.v4.u32 [%r6+2048], {{%r20, %r21, %r22, %r23}};
     st.shared.v4.u32 [%r6+4096], {{%r20, %r21, %r22, %r23}};
@@ -239,6 +242,7 @@ TILE:
     fence.proxy.async.shared::cta;
     bar.sync 0;
 {_DESCRIPTOR.format(b=512)}
+{_ZERO}
     wgmma.fence.sync.aligned;
 {_PRODUCT * 4}
     wgmma.commit_group.sync.aligned;
@@ -248,7 +252,7 @@ TILE:
     setp.lt.u32 %p1, %r14, %r9;
     @%p1 bra TILE;
 DONE:
-    st.global.v4.f32 [%rd4], {_SUMS};
+    st.global.v4.f32 [%rd9], {_SUMS};
 """, shared=10240)
 
 add("tma_one_role", f"""
@@ -442,10 +446,7 @@ add("st_async", f"""
     mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r6], 512;
 READY:
     bar.sync 0;
-    mov.u32 %r7, %cluster_ctarank;
-    mapa.shared::cluster.u32 %r8, %r5, %r7;
-    mapa.shared::cluster.u32 %r10, %r6, %r7;
-    st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r8], %r0, [%r10];
+    st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r5], %r0, [%r6];
 {wait("%r6", "0", 1)}
     xor.b32 %r11, %r5, 64;
     ld.shared.u32 %r12, [%r11];

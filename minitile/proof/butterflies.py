@@ -59,13 +59,19 @@ def same_in_all_lanes(code: list[Any], reaching: Sites) -> Iterator[int]:
                 for one, other in (each.args[1:], each.args[:0:-1]):
                     x, y = source(each.pc, one), source(each.pc, other)
                     shuffle = code[y[0]] if y else None
-                    if x is None or shuffle is None or not _SHUFFLE.fullmatch(shuffle.op) or shuffle.guard:
+                    if x is None or y is None or shuffle is None or not _SHUFFLE.fullmatch(shuffle.op) or shuffle.guard:
                         continue
                     by = number(shuffle.pc, shuffle.args[2])
                     full = number(shuffle.pc, shuffle.args[4]) in (-1, 0xFFFFFFFF) if len(shuffle.args) == 5 else False
                     named = shuffle.args[0].partition("|")[0] == y[1] and number(shuffle.pc, shuffle.args[3]) == 31
                     inside = begin[shuffle.pc] == within and shuffle.pc < each.pc
-                    if full and named and inside and by in (1, 2, 4, 8, 16) and source(shuffle.pc, shuffle.args[1]) == x:
+                    if (
+                        full
+                        and named
+                        and inside
+                        and by in (1, 2, 4, 8, 16)
+                        and source(shuffle.pc, shuffle.args[1]) == x
+                    ):
                         known[site] = exchanged(x, within) | by
         return known[site]
 

@@ -1,6 +1,7 @@
 """Control flow in the forms that the prover reads: each step here rewrites statements into others that do the same.
 
 before                                      after
+`x·M >> s`, where that is x / d              `div x, d`
 `@p bra X; bra Y; X:`                       `@!p bra Y; X:`
 a wait whose predicate goes through         the wait tried again at once, then that arithmetic
 arithmetic before it is tried again
@@ -116,6 +117,7 @@ def canonical(
 ) -> tuple[list[Statement], frozenset[str]]:
     """Statements that do the same, in the forms above. `plain`: operations that only compute."""
     flow = Flow(found, last, writes, plain)
+    _quotients(flow)
     _straighten(flow)
     _waits(flow)
     _rotate(flow)
@@ -141,6 +143,43 @@ def _straighten(flow: Flow) -> None:
             del flow.items[n + 1]
         else:
             n += 1
+
+
+def _quotients(flow: Flow) -> None:
+    """`x·M >> s` that is x divided by a constant, for every x of 32 bits, stands as the division that it is."""
+    for n, each in enumerate(flow.items):
+        if each.guard or each.op not in ("mul.wide.u32", "mul.hi.u32") or len(each.args) != 3:
+            continue
+        x, factor = each.args[1], _number(each.args[2])
+        if not x.startswith("%") or factor is None:
+            continue
+        name, shift, ends = each.args[0], 0 if each.op == "mul.wide.u32" else 32, each.op == "mul.hi.u32"
+        for place in range(n + 1, min(n + 16, len(flow.items))):
+            now = flow.items[place]
+            if now.labels or now.op.startswith(("bra", "ret")) or x in flow.writes(now):
+                break
+            if len(now.args) >= 2 and now.args[1] == name and not now.guard:
+                if now.op in ("shr.u64", "shr.u32") and (by := _number(now.args[2])) is not None:
+                    name, shift = now.args[0], shift + by
+                    ends = now.op == "shr.u32"
+                elif now.op == "cvt.u32.u64":
+                    ends = True
+                else:
+                    break
+                divisor = _divisor(factor % (1 << 32), shift)
+                if ends and divisor:
+                    flow.items[place] = replace(now, op="div.u32", args=(now.args[0], x, str(divisor)))
+                    break
+            elif name in flow.writes(now):
+                break
+
+
+def _divisor(factor: int, shift: int) -> int:
+    """d, if x·factor >> shift is x / d for every x of 32 bits; else 0 (Granlund and Montgomery, PLDI 1994)."""
+    if not factor or shift < 32:
+        return 0
+    d = -(-(1 << shift) // factor)
+    return d if d > 1 and 0 <= d * factor - (1 << shift) <= 1 << (shift - 32) else 0
 
 
 # -- waits
@@ -409,10 +448,14 @@ def _recount(flow: Flow, head: int, back: int, form: _Test) -> None:
     if by > 0:
         new.append(_made(line, "mov.b32", j, _start(flow, counter, head)))
         offset = beyond - form.more
-        stepped = [
-            replace(step, op="add.s32", args=(j, j, str(by))),
-            _made(step.line, "mov.b32", counter, j),
-        ]
+        stepped = [replace(step, op="add.s32", args=(j, j, str(by)))]
+        if _is_live(flow, counter, head, back):
+            stepped.append(_made(step.line, "mov.b32", counter, j))
+        else:
+            for n in range(head, back + 1):
+                if n != at:
+                    flow.items[n] = _with(flow.items[n], counter, j)
+            test = flow.items[place]
         if offset or not bound.startswith("%"):
             constant = _number(bound)
             if constant is not None:
@@ -446,7 +489,40 @@ def _recount(flow: Flow, head: int, back: int, form: _Test) -> None:
             flow.items[where : where + 1] = [old, *extra]
         else:
             flow.items[where : where + 1] = extra
-    flow.before_loop(head, back + 2, new)
+    flow.before_loop(head, back + len(added) + len(stepped) - 1, new)
+
+
+def _with(each: Statement, old: str, new: str) -> Statement:
+    form = re.compile(rf"{re.escape(old)}(?![\w.])")
+    guard = new if each.guard == old else each.guard
+    return replace(each, args=tuple(form.sub(new, arg) for arg in each.args), guard=guard)
+
+
+def _is_live(flow: Flow, name: str, head: int, back: int) -> bool:
+    """Whether a register may be read behind a loop, before it is written again."""
+    todo = [back + 1, *(flow.target(each) for each in flow.items[head : back + 1] if each.op.startswith("bra"))]
+    seen: set[int] = set()
+    while todo:
+        n = todo.pop()
+        if n in seen or head <= n <= back or not 0 <= n < len(flow.items):
+            continue
+        seen.add(n)
+        each = flow.items[n]
+        written = name in flow.writes(each)
+        if name in _words(each, written):
+            return True
+        if written and not each.guard:
+            continue
+        if each.op.startswith("bra"):
+            todo.append(flow.target(each))
+        if not (each.op in ("bra", "bra.uni", "ret", "trap") and not each.guard):
+            todo.append(n + 1)
+    return False
+
+
+def _words(each: Statement, written: bool) -> set[str]:
+    args = each.args[1:] if written and each.args else each.args
+    return {word for arg in args for word in re.findall(r"%\w+", arg)} | {each.guard}
 
 
 def _follow(flow: Flow) -> None:
@@ -474,9 +550,7 @@ def _only_computes(flow: Flow, each: Statement) -> bool:
     return each.op.partition(".")[0] in flow.plain and not each.op.startswith(("ld.shared", "mma", "shfl", "elect"))
 
 
-def _grown(
-    flow: Flow, n: int, head: int, back: int, form: _Test
-) -> tuple[list[Statement], list[Statement]] | None:
+def _grown(flow: Flow, n: int, head: int, back: int, form: _Test) -> tuple[list[Statement], list[Statement]] | None:
     """(what is done before the loop, what stands for the statement) for `r = r + k`; None: it is none."""
     each, j = flow.items[n], form.counter
     match = re.fullmatch(r"(add|sub)\.[su](32|64)", each.op)
@@ -490,24 +564,27 @@ def _grown(
         return None
     times, first, moved = step // form.by, flow.register(), flow.register()
     line, start = each.line, _start(flow, j, head)
-    ahead = step if n < form.at else 0
+    moves = step if n < form.at else 0
     known = _number(start)
-    if known is not None:
-        ahead -= known * times
+    ahead = -known * times if known is not None else 0
     bits, wide = ("s32", "mul.lo.s32") if match[2] == "32" else ("s64", "mul.wide.s32")
-    before = [_made(line, f"add.{bits}", first, r, str(ahead))]
+    base = flow.register()
+    before = [_made(line, f"add.{bits}", base, r, str(ahead))]
     if known is None:
         before += [
             _made(line, wide, moved, start, str(times)),
-            _made(line, f"sub.{bits}", first, first, moved),
+            _made(line, f"sub.{bits}", base, base, moved),
         ]
+    before.append(_made(line, f"add.{bits}", first, base, str(moves)))
     if bits == "s64":
         product = flow.register()
         within = [_made(line, wide, product, j, str(times)), _made(line, "add.s64", r, first, product)]
     elif times == 1:
         within = [_made(line, "add.s32", r, j, first)]
+        before.append(_made(line, "add.s32", r, j, base))
     else:
         within = [_made(line, "mad.lo.s32", r, j, str(times), first)]
+        before.append(_made(line, "mad.lo.s32", r, j, str(times), base))
     return before, within
 
 
@@ -606,7 +683,7 @@ def _always_before(flow: Flow, names: list[str]) -> int:
 
 def _recount_stride(flow: Flow, t: str, start: str, step: str) -> None:
     bounds: dict[str, str] = {}
-    for n, each in enumerate(flow.items):
+    for each in flow.items:
         match = re.fullmatch(r"setp\.(\w\w)\.([sub]32)", each.op)
         if not match or t not in each.args[1:3] or len(each.args) != 3:
             continue

@@ -1,5 +1,5 @@
-"""Arithmetic besides what tests of loops and addresses are mostly made of: exact on numbers of a known width, a symbol of
-what is one for the launch, else only whether it is one for the warp (PTX ISA 9.0, chapter 9.7).
+"""Arithmetic besides what tests of loops and addresses are mostly made of: exact on numbers of a known width, a symbol
+of what is one for the launch, else only whether it is one for the warp (PTX ISA 9.0, chapter 9.7).
 """
 
 from __future__ import annotations
@@ -76,22 +76,24 @@ def _funnel(left: bool, wrap: bool, a: int, b: int, by: int) -> int:
 @lru_cache(maxsize=1024)
 def _exact(op: str) -> Exact | None:
     """What an operation gives for numbers, which are taken modulo 2 to their width; None: not known."""
-    if match := re.fullmatch(r"bfe\.([su])(32|64)", op):
-        return lambda a, at, size: _field(a, at, size, int(match[2]), match[1] == "s")
-    if match := re.fullmatch(r"bfi\.b(32|64)", op):
-        return lambda a, b, at, size: _inserted(a, b, at, size, int(match[1]))
-    if match := re.fullmatch(r"shf\.([lr])\.(wrap|clamp)\.b32", op):
-        return lambda a, b, by: _funnel(match[1] == "l", match[2] == "wrap", a, b, by)
-    if match := re.fullmatch(r"not\.b(16|32|64)", op):
-        return lambda a: ~a & ((1 << int(match[1])) - 1)
-    if match := re.fullmatch(r"(neg|abs)\.s(16|32|64)", op):
-        width = int(match[2])
-        return lambda a: (abs(signed(a, width)) if match[1] == "abs" else -a) % (1 << width)
-    if match := re.fullmatch(r"mul\.hi\.([su])(32)", op):
-        known = (lambda a: signed(a, 32)) if match[1] == "s" else (lambda a: a)
-        return lambda a, b: (known(a) * known(b) >> 32) % (1 << 32)
-    if match := re.fullmatch(r"(add|sub|mul\.lo|and|or|xor|shl|shr|min|max)\.([sub]16)", op):
-        return lambda a, b: int(binary(match[1][:3], match[2], a, b))
+    name, _, kind = op.rpartition(".")
+    width, is_signed = (int(kind[1:]), kind[0] == "s") if re.fullmatch(r"[bsu](?:16|32|64)", kind) else (0, False)
+    if name == "bfe" and kind in ("s32", "s64", "u32", "u64"):
+        return lambda a, at, size: _field(a, at, size, width, is_signed)
+    if name == "bfi" and kind in ("b32", "b64"):
+        return lambda a, b, at, size: _inserted(a, b, at, size, width)
+    if name in ("shf.l.wrap", "shf.l.clamp", "shf.r.wrap", "shf.r.clamp") and kind == "b32":
+        return lambda a, b, by: _funnel(".l." in name, "wrap" in name, a, b, by)
+    if name == "not" and width and kind[0] == "b":
+        return lambda a: ~a & ((1 << width) - 1)
+    if name in ("neg", "abs") and is_signed:
+        return lambda a: (abs(signed(a, width)) if name == "abs" else -a) % (1 << width)
+    if name == "mul.hi" and kind == "u32":
+        return lambda a, b: a * b >> 32
+    if name == "mul.hi" and kind == "s32":
+        return lambda a, b: (signed(a, 32) * signed(b, 32) >> 32) % (1 << 32)
+    if name in ("add", "sub", "mul.lo", "and", "or", "xor", "shl", "shr", "min", "max") and width == 16:
+        return lambda a, b: int(binary(name[:3], kind, a, b))
     simple: dict[str, Exact] = {
         "prmt.b32": _permuted,
         "lop3.b32": _looked_up,
@@ -111,14 +113,15 @@ def _width(op: str) -> int:
 def computed(op: str, values: tuple[Value, ...]) -> Value:
     """The result of an operation on its operands; TOP where lanes may differ."""
     if match := re.fullmatch(r"mad\.wide\.([su])32", op):
-        a, b = (by_lane(lambda v: _extended(match[1], v), v) for v in values[:2])
+        sign = match[1]
+        a, b = (by_lane(lambda v: _extended(sign, v), v) for v in values[:2])
         return by_lane(lambda x, y, z: binary("add", "s64", binary("mul", "s64", x, y), z), a, b, values[2])
     if match := re.fullmatch(r"mad\.lo\.([su]64)", op):
-        kind = match[1]
-        return by_lane(lambda x, y, z: binary("add", kind, binary("mul", kind, x, y), z), *values)
-    if match := re.fullmatch(r"cvt\.([su])(8|16|32|64)\.([su])(8|16|32|64)", op):
-        kind, width, to = match[3], int(match[4]), int(match[2])
-        return by_lane(lambda v: _converted(kind, width, match[1], to, op, v), values[0])
+        of = match[1]
+        return by_lane(lambda x, y, z: binary("add", of, binary("mul", of, x, y), z), *values)
+    if convert := re.fullmatch(r"cvt\.([su])(8|16|32|64)\.([su])(8|16|32|64)", op):
+        into, to, kind, width = convert[1], int(convert[2]), convert[3], int(convert[4])
+        return by_lane(lambda v: _converted(kind, width, into, to, op, v), values[0])
     if op.startswith("mapa.shared::cluster.u") and len(values) == 2 and values[1] == 0:
         return values[0]  # a cluster of one block
     if re.fullmatch(r"ld\.global(?:\.\w+)*\.u8", op):

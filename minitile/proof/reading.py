@@ -119,16 +119,16 @@ class _Scope:
 
 
 def _pieces(body: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """Labels, statements and directives with their `;`, and the braces of scopes, each with the line where it begins."""
+    """Labels, statements and directives with their `;`, and the braces of scopes, each with where it begins."""
     lines, numbers = [], [number for number, _ in body]
     for number, raw in body:
-        line = _TOKEN.sub(lambda match: match[0] if match[0].startswith('"') else " ", raw)
-        place = line.lstrip().startswith((".loc", ".file"))
-        if place and line.find(";") not in (-1, len(line.rstrip()) - 1):
-            raise Refused(number, f"not known: {line.strip()}")
-        if '"' in re.sub(r'\.pragma\s+"\w+"\s*;', "", line) and not place:
-            raise Refused(number, f"not known: {line.strip()}")
-        lines.append("" if place else line)
+        code = _TOKEN.sub(lambda match: match[0] if match[0].startswith('"') else " ", raw)
+        place = code.lstrip().startswith((".loc", ".file"))
+        if place and code.find(";") not in (-1, len(code.rstrip()) - 1):
+            raise Refused(number, f"not known: {code.strip()}")
+        if '"' in re.sub(r'\.pragma\s+"\w+"\s*;', "", code) and not place:
+            raise Refused(number, f"not known: {code.strip()}")
+        lines.append("" if place else code)
     text, at = "\n".join(lines), 0
     while (match := re.compile(r"\s*").match(text, at)) and (at := match.end()) < len(text):
         line = numbers[text.count("\n", 0, at)]

@@ -40,6 +40,7 @@ from minitile.proof.values import (
     not_negative,
     of_a_lane,
     plus,
+    quotient_in,
     residue_asked,
     rounds,
     signed,
@@ -339,7 +340,7 @@ class Registers:
         if key[0][0] or not not_negative(Affine(key[1], 0)):
             return FAR
         least = sum(c * self.launch.least.get(name[1], 0) for name, c in key[1] if name[0] == "param")
-        return least // self.divisor(key[0], key[1]) - 1
+        return int(least) // self.divisor(key[0], key[1]) - 1
 
     def test(self, state: State, warp: Warp, pc: int, name: str, kind: str, a: Value, b: Value) -> Value:
         """`setp`, of scalars."""
@@ -434,6 +435,8 @@ class Registers:
             warp.registers[each.args[0].partition("|")[2]] = (1, *(0,) * 31)
             return
         result = self.result(state, warp, each)
+        if isinstance(result, (Affine, tuple)):
+            result = by_lane(self.folded, result)
         if self.residues:
             result = by_lane(lambda v: with_residues(v, self.residues), result)
         if len(each.writes) == 1:
@@ -441,6 +444,20 @@ class Registers:
         else:
             for name in each.writes:
                 self.put(warp, name, TOP, lanes)
+
+    def folded(self, value: Value) -> Value:
+        """a·C - a·n·((C + k) / n) of a counter C that counts from 0 is a·((C + k) mod n) - a·k."""
+        while isinstance(value, Affine) and (found := quotient_in(value)):
+            key, counter, offset, by, times = found
+            if self.modulus_of(counter.base) % by:
+                if by <= MOST_ROUNDS:
+                    at = ("since", counter.base[0]) if counter.base[0] else None
+                    self.wanted[at] = lcm(self.wanted.get(at, 1), by)
+                break
+            terms = plus(Affine(value.terms, 0), Affine(((key, by), (("counter", counter), -1)), 0), times)
+            const = value.const + times * ((counter.value + offset) % by - offset)
+            value = Affine(terms.terms, const) if terms.terms else const % (1 << 32)
+        return value
 
     def result(self, state: State, warp: Warp, each: Instruction) -> Value:
         op, args = each.op, each.args

@@ -11,17 +11,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from minitile.proof import barriers
-from minitile.proof.descriptors import rows_of_16
-from minitile.proof.events import Footprint, MBarrier, Product, replace
+from minitile.proof.divergence import diverge
+from minitile.proof.events import Footprint, MBarrier, replace
 from minitile.proof.memory import Memory, fence
-from minitile.proof.registers import BASE, WINDOW, Fork, Question, Registers, Residue
+from minitile.proof.products import Products
+from minitile.proof.registers import BASE, WINDOW, Fork, Question, Residue
 from minitile.proof.state import ALL, State, Warp, bits, committed, without_empty
 from minitile.proof.text import (
     ARITHMETIC,
     ATOMIC,
     EVENTS,
-    LOADED,
     INTEGER,
+    LOADED,
     STORES,
     Fault,
     Instruction,
@@ -31,7 +32,6 @@ from minitile.proof.text import (
     Region,
     is_plain,
     is_wait,
-    registers,
 )
 from minitile.proof.values import (
     TOP,
@@ -70,7 +70,9 @@ _STORES = re.compile(
 )
 _CP_ASYNC = re.compile(r"cp\.async\.c[ag]\.shared(?:::cta)?\.global(?:\.L2::\w+)?")
 _COPY_OF_BYTES = re.compile(r"cp\.async\.bulk\.shared::(?:cluster|cta)\.global\.mbarrier::complete_tx::bytes")
-_STORE_OF_BYTES = re.compile(r"cp\.(?:reduce\.)?async\.bulk\.global\.shared::cta\.bulk_group(?:\.\w+\.\w+)?(?:\.noftz)?")
+_STORE_OF_BYTES = re.compile(
+    r"cp\.(?:reduce\.)?async\.bulk\.global\.shared::cta\.bulk_group(?:\.\w+\.\w+)?(?:\.noftz)?"
+)
 _ATOMIC = re.compile(
     r"(?:atom|red)(?:\.\w+\.(?:cta|cluster|gpu|sys))?\.shared(?:::cta)?\.(?:add|min|max|inc|dec|and|or|xor|exch|cas)"
     r"(?:\.noftz)?\.(?:[busf](?:32|64)|f16x2|bf16x2)"
@@ -84,16 +86,14 @@ _INIT = re.compile(r"mbarrier\.init\.shared(::cta)?\.b64")
 _ARRIVE = re.compile(r"mbarrier\.arrive(\.expect_tx)?(\.release)?(\.cta)?\.shared(::cta)?\.b64")
 _EXPECT = re.compile(r"mbarrier\.expect_tx(\.relaxed\.cta)?\.shared(::cta)?\.b64")
 _WAIT = re.compile(r"mbarrier\.try_wait(?:\.parity)?(\.acquire)?(\.cta)?\.shared(::cta)?\.b64")
-_PRODUCT = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.\w+\.(\w+)\.(\w+)(\.satfinite)?")
 _STMATRIX = re.compile(r"stmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b(?:16|8)")
 _LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b16")
 _SHARED = re.compile(r"(?:st|ld)\.shared(?:::cta)?(?:\.v([24]))?\.[busf](8|16|32|64|128)")
 _BAR_RED = re.compile(r"(?:bar|barrier)\.red(?:\.aligned)?\.(?:popc\.u32|(?:and|or)\.pred)")
-_ITEM = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 _ACCESSES = ("st", "ld", "stmatrix", "ldmatrix")
 
 
-class Machine(Registers):
+class Machine(Products):
     """`together`: instructions at which all lanes of a warp leave a wait together (an assumption, docs/proof.md)."""
 
     def __init__(
@@ -156,18 +156,6 @@ class Machine(Registers):
         same = [i.text for i in first] == [i.text for i in second] and all(computed.isdisjoint(i.reads) for i in first)
         return same and quiet and self.program.live[end].isdisjoint(computed)
 
-    def _product_registers(self) -> dict[str, int]:
-        names: dict[str, int] = {}
-        for each in self.program.code:
-            if each.op.startswith("wgmma.mma_async"):
-                for arg in each.args[:2]:
-                    for name in registers(arg) if arg.startswith("{") else ():
-                        names.setdefault(name, len(names))
-        return names
-
-    def _bits(self, names: set[str]) -> int:
-        return sum(1 << self.products[each] for each in names if each in self.products)
-
     # -- one instruction
 
     def step(self, state: State, warp: Warp) -> bool:
@@ -222,7 +210,12 @@ class Machine(Registers):
     @staticmethod
     def _is_access(each: Instruction) -> bool:
         """Whether an instruction does no more than to access shared memory; it may be taken for executed then."""
-        return bool(_SHARED.fullmatch(each.op) or _ATOMIC.fullmatch(each.op) or _CP_ASYNC.fullmatch(each.op) or _STORES.fullmatch(each.op))
+        return bool(
+            _SHARED.fullmatch(each.op)
+            or _ATOMIC.fullmatch(each.op)
+            or _CP_ASYNC.fullmatch(each.op)
+            or _STORES.fullmatch(each.op)
+        )
 
     @staticmethod
     def _is_of_global(each: Instruction) -> bool:
@@ -288,7 +281,12 @@ class Machine(Registers):
                 warp.registers[name] = TOP
 
     def branch(self, state: State, warp: Warp, each: Instruction) -> None:
-        if len(warp.stack) > 1 and warp.stack[-1][0] == each.pc + 1 and warp.stack[-2][0] == each.target and not each.guard:
+        if (
+            len(warp.stack) > 1
+            and warp.stack[-1][0] == each.pc + 1
+            and warp.stack[-2][0] == each.target
+            and not each.guard
+        ):
             warp.pc += 1  # the other way of a branch at which lanes have parted
             return
         if each.pc in self.program.spins:
@@ -319,43 +317,7 @@ class Machine(Registers):
         elif not taken:
             warp.pc += 1
         else:
-            self.diverge(warp, each, taken)
-
-    def diverge(self, warp: Warp, each: Instruction, taken: int) -> None:
-        """Lanes part at a branch: those that are ahead in the text wait where they meet again."""
-        code = self.program.code
-        if each.target <= each.pc:  # some go around again
-            self._closed(each, each.target, each.pc)
-            if not (warp.stack and warp.stack[-1][0] == each.pc + 1):
-                warp.stack += ((each.pc + 1, warp.mask),)
-            warp.mask, warp.pc = taken, each.target
-            return
-        leaves = code[each.target - 1]
-        if leaves.pc > each.pc and leaves.base == "bra" and not leaves.guard and leaves.target > each.target:
-            self._closed(each, each.pc + 1, leaves.target, leaves)
-            warp.stack += ((leaves.target, warp.mask), (each.target, taken))
-        else:
-            self._closed(each, each.pc + 1, each.target)
-            if not (warp.stack and warp.stack[-1][0] == each.target):
-                warp.stack += ((each.target, warp.mask),)
-        warp.mask &= ~taken
-        warp.pc += 1
-
-    def _closed(self, each: Instruction, begin: int, end: int, leaves: Instruction | None = None) -> None:
-        """Refused unless what lies between is entered by this branch only, and left at its end only; if both ways of a
-        branch lie between, none leads into the other."""
-        middle = leaves.pc + 1 if leaves else end
-        for i in self.program.code:
-            if i.op == "ret" and begin <= i.pc < end:
-                raise Refused(each.line, "lanes of a warp part here, in a form that is not known")
-            if i.base != "bra" or i is each or i is leaves:
-                continue
-            inside, into = begin <= i.pc < end, begin < i.target < end
-            crosses = inside and (i.pc < middle) != (i.target <= (middle if i.pc < middle else middle - 1))
-            if inside and (not begin <= i.target <= end or (leaves and crosses)):
-                raise Refused(each.line, "lanes of a warp part here, in a form that is not known")
-            if not inside and into:
-                raise Refused(each.line, "a label inside of a branch that lanes of a warp take differently")
+            diverge(self.program.code, warp, each, taken)
 
     def _spun(self, warp: Warp, each: Instruction) -> None:
         """Some number of rounds of a quiet loop: nothing is known of what they compute."""
@@ -664,16 +626,18 @@ class Machine(Registers):
             self.generic(state, warp, replace(each, op=op, args=args), lanes, sure)
             del warp.registers[name]
             return True
-        pointers = [
-            [key for key, c in each_terms if key[0] == "param" and key[1] in self.program.pointers and c == 1]
-            for each_terms in terms
-            if each_terms is not None and WINDOW.terms[0][0] not in dict(each_terms)
-        ]
-        if len(pointers) != len(terms) or not all(len(found) == 1 for found in pointers):
+        if not all(each_terms is not None and self._is_pointer(each_terms) for each_terms in terms):
             raise Refused(each.line, f"not known whether of shared or of global memory: {each.text}")
         for written in each.writes:
             self.put(warp, written, TOP, lanes)
         return True
+
+    def _is_pointer(self, terms: tuple[Any, ...]) -> bool:
+        """Whether a sum is an address of global memory: a parameter's, and no other's."""
+        names = [
+            key for key, _ in terms if key[0] == "window" or (key[0] == "param" and key[1] in self.program.pointers)
+        ]
+        return len(names) == 1 and names[0][0] == "param" and (names[0], 1) in terms
 
     def stored(self, state: State, warp: Warp, each: Instruction, lane: int) -> Value:
         """What a lane stores: a number that is one for the launch, or else the last that is stored here."""
@@ -791,115 +755,21 @@ class Machine(Registers):
         barriers.arrive(state, brings, at, lanes, each.line, 1, 0)
 
     def _bulk(
-        self, state: State, warp: Warp, each: Instruction, lanes: int, at: int, size: int, *, write: bool, align: int = 128
+        self,
+        state: State,
+        warp: Warp,
+        each: Instruction,
+        lanes: int,
+        at: int,
+        size: int,
+        *,
+        write: bool,
+        align: int = 128,
     ) -> int:
         if size <= 0 or size % 16 or at % align:
             raise Fault(each.line, f"misaligned: {size} bytes at {at}, by {align}")
         foot = self.memory.of(((lanes.bit_length() - 1, self.memory.span(at, size, each.line, align)),))
         return self.memory.access(state, warp, each.line, foot, write=write, asynchronous=True)
-
-    def wgmma(self, state: State, warp: Warp, each: Instruction, lanes: int) -> bool:
-        if lanes != ALL:
-            raise Refused(each.line, "wgmma by some lanes of a warp")
-        warp.converge()
-        if each.op == "wgmma.fence.sync.aligned":
-            warp.dirty = 0
-        elif each.op == "wgmma.commit_group.sync.aligned":
-            warp.groups, warp.open = committed(warp.groups, warp.open), ()
-        elif each.op == "wgmma.wait_group.sync.aligned":
-            cut = max(len(warp.groups) - self.number(warp, each.args[0], each.line), 0)
-            pending = {event for _, event, _, _ in state.products.get(warp.number // 4, ())}
-            if any(product.ids in pending for group in warp.groups[:cut] for product in group):
-                return False  # other warps have yet to execute their part
-            for group in warp.groups[:cut]:
-                for product in group:
-                    warp.known |= product.ids | product.waits
-            warp.groups = without_empty(warp.groups[cut:])
-        elif match := _PRODUCT.fullmatch(each.op):
-            self.product(state, warp, each, match)
-        else:
-            raise Refused(each.line, f"not known: {each.op}")
-        return True
-
-    def product(self, state: State, warp: Warp, each: Instruction, match: re.Match[str]) -> None:
-        args, line = each.args, each.line
-        if match[3] not in _ITEM or _ITEM[match[3]] * int(match[2]) != 32 or not args[0].startswith("{"):
-            raise Refused(line, f"not known: {each.op}")
-        fragment = args[1].startswith("{")
-        accumulators = self._bits(set(registers(args[0])))
-        fragments = self._bits(set(registers(args[1]))) if fragment else 0
-        form = (f"n{match[1]}", args[0])
-        if warp.dirty & (accumulators | fragments):
-            raise Fault(line, "no wgmma.fence since an access to registers of this product")
-        for other in (p for group in (*warp.groups, warp.open) for p in group):
-            mixed = accumulators & other.accumulators and form != other.form
-            if mixed or accumulators & other.fragments or fragments & other.accumulators:
-                raise Fault(line, "accesses registers of a product that need not be complete")
-        majors = [self.number(warp, arg, line) for arg in args[6:]]
-        expected = (0 if _ITEM[match[3]] != 2 else 1 if fragment else 2) if match[3] not in ("s8", "u8") else 0
-        if len(majors) != expected and not (match[3] in ("s8", "u8") and len(args) <= 6):
-            raise Refused(line, f"not known: {each.text}")
-        operands = [] if fragment else [(args[1], 64, majors[0] if majors else 0)]
-        operands.append((args[2], int(match[1]), majors[-1] if majors else 0))
-        words = []
-        for arg, outer, major in operands:
-            word = self.number(warp, arg, line) % (1 << 64)
-            words.append((word, major, *((int(match[2]), outer * _ITEM[match[3]]) if major else (outer, 32))))
-        known = self.begun(state, warp, (warp.pc, *(word for word, *_ in words)), line)
-        foot = self.read_by_product(tuple(words), line)
-        event = self.memory.access(state, warp, line, foot, write=False, asynchronous=True, begun=known)
-        warp.open += (Product(event, accumulators, fragments, form),)
-        self.part(state, warp, event)
-
-    def read_by_product(self, operands: tuple[tuple[int, int, int, int], ...], line: int) -> Footprint:
-        """What operands (descriptor, major, rows, bytes of a row) cover."""
-        if operands not in self.covered:
-            units = 0
-            for operand in operands:
-                pieces = rows_of_16(*operand)
-                if pieces is None:
-                    raise Refused(line, f"a descriptor that is not known: {operand[0]:#x}")
-                for address in pieces:
-                    units |= self.memory.span(address, 16, line)
-            self.covered[operands] = self.memory.of(((0, units),))
-        return self.covered[operands]
-
-    def part(self, state: State, warp: Warp, event: int) -> None:
-        """A warp has executed its part of the product; with the last part all warps learn which waits the others had
-        passed by then: its completion comes behind them."""
-        group, me = warp.number // 4, 1 << warp.number % 4
-        waits = sum(wait for each in state.mbarriers.values() for wait, _, _ in each.waits) & warp.known
-        queue = state.products[group]
-        place = next(n for n, each in enumerate(queue) if each[2] & me and each[1] in (0, event))
-        what, _, warps, passed = queue[place]
-        passed |= waits
-        if warps != 15:
-            state.products[group] = (*queue[:place], (what, event, warps, passed), *queue[place + 1 :])
-            return
-        state.products[group] = (*queue[:place], *queue[place + 1 :])
-
-        def told(products: tuple[Product, ...]) -> tuple[Product, ...]:
-            return tuple(replace(each, waits=passed) if each.ids == event else each for each in products)
-
-        for other in state.warps[group * 4 : group * 4 + 4]:
-            other.open, other.groups = told(other.open), tuple(map(told, other.groups))
-
-    def begun(self, state: State, warp: Warp, what: tuple[Any, ...], line: int) -> int:
-        """The event of a product that another warp of the warpgroup has begun, 0 if this is the first. The four warps
-        execute the same products; the product is one event of the warpgroup."""
-        group, me = warp.number // 4, 1 << warp.number % 4
-        if (group + 1) * 4 > len(state.warps):
-            raise Refused(line, "a product by less than four warps")
-        queue = state.products.get(group, ())
-        for place, (other, event, warps, passed) in enumerate(queue):
-            if warps & me:
-                continue
-            if other != what:
-                raise Refused(line, "warps of a warpgroup execute different products")
-            state.products[group] = (*queue[:place], (other, event, warps | me, passed), *queue[place + 1 :])
-            return int(event)
-        state.products[group] = (*queue, (what, 0, me, 0))
-        return 0
 
 
 def _wide(each: Instruction) -> tuple[str, ...]:

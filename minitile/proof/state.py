@@ -138,8 +138,8 @@ class State:
         for warp in self.warps:
             for name, value in warp.registers.items():
                 if stored in variables_in(value):
-                    known = self.answered(value)
-                    warp.registers[name] = known if known is not None else UNIFORM if uniform(value) else TOP
+                    truth = self.answered(value)
+                    warp.registers[name] = truth if truth is not None else UNIFORM if uniform(value) else TOP
         for known in (self.oracle, self.facts):
             for key in [key for key in known if stored in variables_in(key)]:
                 del known[key]

@@ -14,13 +14,8 @@ from typing import Any, TypeAlias
 
 from minitile.proof.butterflies import same_in_all_lanes
 from minitile.proof.loops import canonical
-from minitile.proof.reading import (
-    Refused,
-    Statement,
-    statements,
-    without_block_comments,
-    without_debug_sections,
-)
+from minitile.proof.reading import Refused as Refused
+from minitile.proof.reading import Statement, statements, without_block_comments, without_debug_sections
 
 REGISTER = re.compile(r"%[A-Za-z_]\w*(?:\.[xyz])?")
 INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
@@ -117,7 +112,8 @@ class Program:
     `ahead[pc]`: instructions that may be reached from pc; `next_kept[pc]`: the next one that counts; `spins`: backward
     branches of loops that only compute and wait for global memory; `whiles`: of others, by what shared memory tells;
     `stepped`: of others, which must be known to go on or to end, with the reason why they are not counted;
-    `same`: stores of what is the same in all lanes; `regions`: loops that only compute, of loaded data, by where they begin; `pointers`: parameters of 64 bits;
+    `same`: stores of what is the same in all lanes;
+    `regions`: loops that only compute, of loaded data, by where they begin; `pointers`: parameters of 64 bits;
     `only_read`: those of them by which nothing is stored to global memory; `parameters`: bits of each (an array: 0)."""
 
     name: str
@@ -568,11 +564,11 @@ def _reaching(code: list[Instruction], successors: list[tuple[int, ...]]) -> dic
     while todo:
         n = todo.pop()
         out = (before[n] & ~gone[n]) | made[n]
-        for each in successors[n]:
-            if each < len(code) and (out & ~before[each] or each not in reached):
-                before[each] |= out
-                reached.add(each)
-                todo.append(each)
+        for behind in successors[n]:
+            if behind < len(code) and (out & ~before[behind] or behind not in reached):
+                before[behind] |= out
+                reached.add(behind)
+                todo.append(behind)
     found: dict[Site, tuple[int, ...]] = {}
     for each in code:
         for name in each.reads:

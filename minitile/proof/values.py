@@ -161,6 +161,24 @@ def divided_round(a: Value) -> tuple[Counter, int] | None:
     return root[1], by
 
 
+def quotient_in(value: Affine) -> tuple[Any, Counter, int, int, int] | None:
+    """(term, C, k, n, a) of a sum with a·C and -a·n·((C + k) / n), for a counter C from 0, C + k not negative."""
+    whole = {key[1]: c for key, c in value.terms if isinstance(key, tuple) and key[0] == "counter"}
+    for key, c in value.terms if whole else ():
+        if not isinstance(key, tuple) or len(key) != 4 or key[0] != "div" or not isinstance(key[3], int):
+            continue
+        inner = key[2]
+        if not isinstance(inner, Affine) or len(inner.terms) != 1 or inner.terms[0][1] != 1 or inner.const:
+            continue
+        root = inner.terms[0][0]
+        if not isinstance(root, tuple) or root[0] != "counter" or root[1].terms or root[1].value < 0:
+            continue
+        for counter, a in whole.items():
+            if counter.base == root[1].base and not counter.terms and c == -a * key[3]:
+                return key, counter, root[1].value - counter.value, key[3], a
+    return None
+
+
 def moved(value: Any, counter: Callable[[Counter], Counter]) -> Any:
     """A value with other counters."""
     if not counters_in(value):
@@ -439,6 +457,9 @@ def compare(name: str, kind: str, a: Value, b: Value) -> Value:
     if launch_wide(a) and launch_wide(b):
         swapped = {"gt": ("lt", b, a), "le": ("lt", b, a), "ge": ("lt", a, b), "lt": ("lt", a, b)}
         operation, x, y = swapped.get(name, ("eq", a, b))
+        if operation == "lt" and isinstance(x, int) and x + 1 < 1 << (width - (kind[0] == "s")):
+            base = Predicate(("lt", kind, y, x + 1))  # of x < y and y < x + 1 one is asked
+            return base if name in ("le", "ge") else negate(base)
         base = Predicate((operation, kind, x, y))
         return negate(base) if name in ("le", "ge", "ne") else base
     return unknown(a, b)

@@ -41,8 +41,8 @@ def test_bugs_of_others(text, mended, why, threads):
     assert why in verdict(text.replace("<>", ""), threads=threads)
 
 
-# github.com/NVIDIA/TensorRT-LLM/pull/18339: all threads read what a leader has stored for them (a bracket of the search),
-# and the leader stores the next one with no barrier between.
+# github.com/NVIDIA/TensorRT-LLM/pull/18339: all threads read what a leader has stored for them (a bracket of the
+# search), and the leader stores the next one with no barrier between.
 LEADER = "@%p0 st.shared.u32 [%r1+512], %r9; bar.sync 0;" + LOOP.format(
     "ld.shared.u32 %r4, [%r1+512]; st.global.u32 [%d1], %r4; <> @%p0 st.shared.u32 [%r1+512], %r6; bar.sync 0;"
 )
@@ -54,11 +54,12 @@ SCALES = (
     "<> mad.lo.u32 %r3, %r0, 4, %r1; ld.shared.u32 %r4, [%r3]; ld.shared.u32 %r5, [%r3+2048];"
 )
 WAIT_FOR_SCALES = "$s:\n mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1032], 0; @!%p1 bra $s;"
-# github.com/NVIDIA/TensorRT-LLM/pull/15338: a consumer polls the mbarrier of the stage that it began with, and not that of
-# the stage it reads.
+# github.com/NVIDIA/TensorRT-LLM/pull/15338: a consumer polls the mbarrier of the stage that it began with, and not that
+# of the stage it reads.
+FOUR = "1032], 1; mbarrier.init.shared.b64 [%r1+1040], 1; mbarrier.init.shared.b64 [%r1+1048], 1"
 STAGES = (
-    f"{SETUP.replace('1032], 1', '1032], 1; mbarrier.init.shared.b64 [%r1+1040], 1; mbarrier.init.shared.b64 [%r1+1048], 1')}"
-    f" {MAP} mov.b32 %r10, 0; mov.b32 %r11, 0; mov.b32 %r7, 0; mov.b32 %r8, %r1; and.b32 %r12, %r0, 31;"
+    SETUP.replace("1032], 1", FOUR)
+    + f" {MAP} mov.b32 %r10, 0; mov.b32 %r11, 0; mov.b32 %r7, 0; mov.b32 %r8, %r1; and.b32 %r12, %r0, 31;"
     "mad.lo.u32 %r12, %r12, 4, %r1; setp.eq.u32 %p5, %r0, 32; setp.lt.u32 %p3, %r0, 32; @%p3 bra $p;"
     + LOOP.format(
         "mad.lo.u32 %r13, %r10, 8, %r1;\n$v:\n mbarrier.try_wait.parity.shared.b64 %p1, [<>+1024], %r11; @!%p1 bra $v;"
@@ -67,7 +68,9 @@ STAGES = (
         "xor.b32 %r10, %r10, 1; setp.eq.u32 %p6, %r10, 0; @%p6 xor.b32 %r11, %r11, 1;"
     )
     + "bra $q;\n$p:\n"
-    + LOOP.replace("$l", "$k").replace("$e", "$f").format(
+    + LOOP.replace("$l", "$k")
+    .replace("$e", "$f")
+    .format(
         "mad.lo.u32 %r13, %r10, 8, %r1; mad.lo.u32 %r14, %r10, 2048, %r1; xor.b32 %r15, %r11, 1;\n"
         "$w:\n mbarrier.try_wait.parity.shared.b64 %p1, [%r13+1040], %r15; @!%p1 bra $w;"
         + COPY.replace("%r1+1024", "%r13+1024").replace("[%r1],", "[%r14],")

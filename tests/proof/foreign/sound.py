@@ -68,7 +68,9 @@ def add(name: str, body: str, **facts: object) -> None:
 
 # -- barriers of the block, plain accesses
 
-add("neighbour", """
+add(
+    "neighbour",
+    """
     ld.global.f32 %f0, [%rd3];
     st.shared.f32 [%r5], %f0;
     bar.sync 0;
@@ -76,9 +78,12 @@ add("neighbour", """
     add.u32 %r6, %r6, %r1;
     ld.shared.f32 %f1, [%r6];
     st.global.f32 [%rd4], %f1;
-""")
+""",
+)
 
-add("transpose", """
+add(
+    "transpose",
+    """
     mad.lo.u32 %r6, %r3, 132, %r1;
     mad.lo.u32 %r6, %r2, 4, %r6;       // &tile[warp][lane], rows of 33
     mov.u32 %r7, 0;
@@ -99,9 +104,14 @@ LOAD:
     ld.shared.f32 %f2, [%r8+64];
     ld.shared.f32 %f3, [%r8+96];
     st.global.v4.f32 [%rd9], {%f0, %f1, %f2, %f3};
-""", threads=256, shared=4224)
+""",
+    threads=256,
+    shared=4224,
+)
 
-add("tree_reduction", """
+add(
+    "tree_reduction",
+    """
     ld.global.f32 %f0, [%rd3];
     st.shared.f32 [%r5], %f0;
     bar.sync 0;
@@ -125,7 +135,9 @@ SKIP:
     ld.shared.f32 %f3, [smem];
     st.global.f32 [%rd1], %f3;
 DONE:
-""", threads=256)
+""",
+    threads=256,
+)
 
 _SHUFFLE = """
     shfl.sync.down.b32 %f1|%p9, %f0, 16, 31, 0xffffffff;
@@ -140,7 +152,9 @@ _SHUFFLE = """
     add.f32 %f0, %f0, %f1;
 """
 
-add("warp_sums", f"""
+add(
+    "warp_sums",
+    f"""
     ld.global.f32 %f0, [%rd3];
 {_SHUFFLE}
     setp.eq.u32 %p0, %r2, 0;
@@ -157,9 +171,12 @@ add("warp_sums", f"""
     setp.eq.u32 %p3, %r0, 0;
     @%p3 st.global.f32 [%rd1], %f0;
 DONE:
-""")
+""",
+)
 
-add("softmax_row", """
+add(
+    "softmax_row",
+    """
     ld.global.f32 %f0, [%rd3];
     redux.sync.max.s32 %r6, %r0, 0xffffffff;
     mov.b32 %f1, %r6;
@@ -183,9 +200,12 @@ add("softmax_row", """
     add.f32 %f2, %f2, %f4;
     div.rn.f32 %f0, %f0, %f2;
     st.global.f32 [%rd4], %f0;
-""")
+""",
+)
 
-add("softmax_two_arrays", """
+add(
+    "softmax_two_arrays",
+    """
     ld.global.f32 %f0, [%rd3];
     shl.b32 %r7, %r3, 2;
     add.u32 %r7, %r7, %r1;
@@ -197,9 +217,12 @@ add("softmax_two_arrays", """
     bar.sync 0;
     ld.shared.f32 %f3, [%r1+512];
     st.global.f32 [%rd4], %f3;
-""")
+""",
+)
 
-add("scan_in_place", """
+add(
+    "scan_in_place",
+    """
     ld.global.u32 %r6, [%rd3];
     st.shared.u32 [%r5], %r6;
     mov.u32 %r7, 1;
@@ -220,9 +243,12 @@ DOUBLE:
     @%p1 bra DOUBLE;
     ld.shared.u32 %r13, [%r5];
     st.global.u32 [%rd4], %r13;
-""")
+""",
+)
 
-add("scan_two_buffers", """
+add(
+    "scan_two_buffers",
+    """
     ld.global.u32 %r6, [%rd3];
     st.shared.u32 [%r5], %r6;
     mov.u32 %r20, %r5;                  // from
@@ -246,9 +272,12 @@ DOUBLE:
     @%p1 bra DOUBLE;
     ld.shared.u32 %r13, [%r20];
     st.global.u32 [%rd4], %r13;
-""")
+""",
+)
 
-add("histogram", """
+add(
+    "histogram",
+    """
     mov.u32 %r6, 0;
     st.shared.u32 [%r5], %r6;
     st.shared.u32 [%r5+512], %r6;
@@ -263,9 +292,12 @@ add("histogram", """
     ld.shared.u32 %r11, [%r5+512];
     red.global.add.u32 [%rd4], %r10;
     red.global.add.u32 [%rd4+512], %r11;
-""")
+""",
+)
 
-add("histogram_loop", """
+add(
+    "histogram_loop",
+    """
     mov.u32 %r6, 0;
     st.shared.u32 [%r5], %r6;
     bar.sync 0;
@@ -287,9 +319,12 @@ DONE:
     bar.sync 0;
     ld.shared.u32 %r12, [%r5];
     red.global.add.u32 [%rd4], %r12;
-""")
+""",
+)
 
-add("lookup_table", """
+add(
+    "lookup_table",
+    """
     ld.global.f32 %f0, [%rd3];
     st.shared.f32 [%r5], %f0;
     bar.sync 0;
@@ -299,9 +334,12 @@ add("lookup_table", """
     add.u32 %r6, %r6, %r1;
     ld.shared.f32 %f1, [%r6];
     st.global.f32 [%rd4], %f1;
-""")
+""",
+)
 
-add("double_buffer_loop", """
+add(
+    "double_buffer_loop",
+    """
     mov.u32 %r6, 0;
     mov.u32 %r7, %r5;
     add.u32 %r8, %r5, 512;
@@ -323,9 +361,12 @@ TILE:
     @%p1 bra TILE;
 DONE:
     st.global.f32 [%rd4], %f2;
-""")
+""",
+)
 
-add("one_buffer_loop", """
+add(
+    "one_buffer_loop",
+    """
     mov.u32 %r6, %r9;
 TILE:
     setp.eq.u32 %p0, %r6, 0;
@@ -342,9 +383,12 @@ TILE:
     bra TILE;
 DONE:
     st.global.f32 [%rd4], %f2;
-""")
+""",
+)
 
-add("register_prefetch", """
+add(
+    "register_prefetch",
+    """
     ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%rd8];
     shl.b32 %r6, %r0, 4;
     add.u32 %r6, %r6, %r1;
@@ -366,9 +410,12 @@ TILE:
     @%p1 bra TILE;
 DONE:
     st.global.f32 [%rd4], %f8;
-""")
+""",
+)
 
-add("persistent_tiles", """
+add(
+    "persistent_tiles",
+    """
     mov.u32 %r6, %ctaid.x;
     mov.u32 %r7, %nctaid.x;
 TILE:
@@ -388,9 +435,12 @@ TILE:
     add.u32 %r6, %r6, %r7;
     bra TILE;
 DONE:
-""")
+""",
+)
 
-add("early_exit_of_the_block", """
+add(
+    "early_exit_of_the_block",
+    """
     mov.u32 %r6, %ctaid.x;
     setp.ge.u32 %p0, %r6, %r9;
     @%p0 ret;
@@ -398,9 +448,12 @@ add("early_exit_of_the_block", """
     bar.sync 0;
     ld.shared.u32 %r7, [%r1+64];
     st.global.u32 [%rd4], %r7;
-""")
+""",
+)
 
-add("two_warps_go_on", """
+add(
+    "two_warps_go_on",
+    """
     st.shared.u32 [%r5], %r0;
     bar.sync 0;
     setp.ge.u32 %p0, %r0, 64;
@@ -413,9 +466,12 @@ add("two_warps_go_on", """
     ld.shared.u32 %r8, [%r7];
     st.global.u32 [%rd4], %r8;
 DONE:
-""")
+""",
+)
 
-add("if_else_by_lanes", """
+add(
+    "if_else_by_lanes",
+    """
     and.b32 %r6, %r0, 1;
     setp.eq.u32 %p0, %r6, 0;
     @%p0 bra EVEN;
@@ -436,9 +492,12 @@ JOIN:
     add.u32 %r10, %r10, %r11;
     st.global.u32 [%rd4], %r10;
 OUT:
-""")
+""",
+)
 
-add("halo", """
+add(
+    "halo",
+    """
     ld.global.f32 %f0, [%rd3];
     st.shared.f32 [%r5+8], %f0;
     setp.gt.u32 %p0, %r0, 1;
@@ -454,9 +513,12 @@ INNER:
     add.f32 %f2, %f2, %f3;
     add.f32 %f2, %f2, %f4;
     st.global.f32 [%rd4], %f2;
-""")
+""",
+)
 
-add("bitonic_sort", """
+add(
+    "bitonic_sort",
+    """
     ld.global.u32 %r6, [%rd3];
     st.shared.u32 [%r5], %r6;
     bar.sync 0;
@@ -488,9 +550,12 @@ NEXT:
     @%p3 bra SIZE;
     ld.shared.u32 %r19, [%r5];
     st.global.u32 [%rd4], %r19;
-""")
+""",
+)
 
-add("warp_transpose", """
+add(
+    "warp_transpose",
+    """
     mad.lo.u32 %r6, %r3, 1024, %r1;
     mad.lo.u32 %r7, %r2, 32, %r6;
     st.shared.v4.u32 [%r7], {%r0, %r1, %r2, %r3};
@@ -501,9 +566,12 @@ add("warp_transpose", """
     ld.shared.u32 %r11, [%r8+512];
     add.u32 %r10, %r10, %r11;
     st.global.u32 [%rd4], %r10;
-""")
+""",
+)
 
-add("leader_tells", """
+add(
+    "leader_tells",
+    """
     mov.u32 %r6, 0;
     setp.eq.u32 %p0, %r9, 0;
     @%p0 bra DONE;
@@ -523,9 +591,12 @@ WAIT:
     setp.lt.u32 %p2, %r6, %r9;
     @%p2 bra ROUND;
 DONE:
-""")
+""",
+)
 
-add("dynamic_tiles", """
+add(
+    "dynamic_tiles",
+    """
 TILE:
     setp.ne.u32 %p0, %r0, 0;
     @%p0 bra GIVEN;
@@ -543,9 +614,12 @@ GIVEN:
     st.global.u32 [%rd5], %r7;
     bra TILE;
 DONE:
-""")
+""",
+)
 
-add("count_by_bar_red", """
+add(
+    "count_by_bar_red",
+    """
     ld.global.u32 %r6, [%rd3];
     setp.gt.u32 %p0, %r6, %r9;
     st.shared.u32 [%r5], %r6;
@@ -554,9 +628,12 @@ add("count_by_bar_red", """
     ld.shared.u32 %r10, [%r8];
     add.u32 %r7, %r7, %r10;
     st.global.u32 [%rd4], %r7;
-""")
+""",
+)
 
-add("relax_until_still", """
+add(
+    "relax_until_still",
+    """
     ld.global.u32 %r6, [%rd3];
     st.shared.u32 [%r5], %r6;
     bar.sync 0;
@@ -571,9 +648,12 @@ AGAIN:
     bar.red.or.pred %p1, 0, %p0;
     @%p1 bra AGAIN;
     st.global.u32 [%rd4], %r11;
-""")
+""",
+)
 
-add("generic_addresses", """
+add(
+    "generic_addresses",
+    """
     cvt.u64.u32 %rd5, %r5;
     cvta.shared.u64 %rd6, %rd5;
     ld.global.u32 %r6, [%rd3];
@@ -584,20 +664,26 @@ add("generic_addresses", """
     cvta.shared.u64 %rd7, %rd7;
     ld.u32 %r8, [%rd7];
     st.global.u32 [%rd4], %r8;
-""")
+""",
+)
 
-add("volatile_and_warps", """
+add(
+    "volatile_and_warps",
+    """
     ld.global.f32 %f0, [%rd3];
     st.volatile.shared.f32 [%r5], %f0;
     bar.warp.sync -1;
     xor.b32 %r6, %r5, 4;
     ld.volatile.shared.f32 %f1, [%r6];
     st.global.f32 [%rd4], %f1;
-""")
+""",
+)
 
 # -- named barriers, roles of warps
 
-add("named_barriers", """
+add(
+    "named_barriers",
+    """
     setp.ge.u32 %p0, %r0, 64;
     mov.u32 %r6, 0;
     setp.eq.u32 %p1, %r9, 0;
@@ -623,9 +709,12 @@ CONSUME:
     setp.lt.u32 %p3, %r6, %r9;
     @%p3 bra CONSUME;
 DONE:
-""")
+""",
+)
 
-add("turns_of_two_groups", """
+add(
+    "turns_of_two_groups",
+    """
     shr.u32 %r6, %r0, 6;                // group 0 or 1
     add.u32 %r7, %r6, 1;                // the barrier of its turn
     sub.u32 %r8, 2, %r6;                // of the other's
@@ -650,18 +739,22 @@ REST:
     @%p3 bra DONE;
     bar.sync 1, 128;
 DONE:
-""")
+""",
+)
 
 # -- cp.async
 
-add("cp_async_once", """
+add(
+    "cp_async_once",
+    """
     cp.async.ca.shared.global [%r5], [%rd3], 4;
     cp.async.wait_all;
     bar.sync 0;
     xor.b32 %r6, %r5, 256;
     ld.shared.f32 %f0, [%r6];
     st.global.f32 [%rd4], %f0;
-""")
+""",
+)
 
 _CP16 = """
     shl.b32 %r6, %r0, 4;
@@ -670,7 +763,9 @@ _CP16 = """
     add.s64 %rd5, %rd5, %rd0;
 """
 
-add("cp_async_two_stages", f"""
+add(
+    "cp_async_two_stages",
+    f"""
 {_CP16}
     setp.lt.s32 %p0, %r9, 1;
     @%p0 bra DONE;
@@ -701,9 +796,12 @@ LAST:
     @%p2 bra TILE;
 DONE:
     st.global.f32 [%rd4], %f4;
-""")
+""",
+)
 
-add("cp_async_three_stages", f"""
+add(
+    "cp_async_three_stages",
+    f"""
 {_CP16}
     setp.lt.s32 %p0, %r9, 1;
     @%p0 bra DONE;
@@ -743,9 +841,13 @@ TILE:
     cp.async.wait_all;
 DONE:
     st.global.f32 [%rd4], %f4;
-""", shared=6144)
+""",
+    shared=6144,
+)
 
-add("mma_tile", f"""
+add(
+    "mma_tile",
+    f"""
 {_CP16}
     cp.async.cg.shared.global [%r6], [%rd5], 16;
     cp.async.cg.shared.global [%r6+2048], [%rd5+2048], 16;
@@ -765,4 +867,5 @@ add("mma_tile", f"""
     mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{%f0, %f1, %f2, %f3}}, {{%r10, %r11, %r12, %r13}},
         {{%r14, %r15}}, {{%f0, %f1, %f2, %f3}};
     st.global.v4.f32 [%rd9], {{%f0, %f1, %f2, %f3}};
-""")
+""",
+)

@@ -33,7 +33,9 @@ _MAP = """
     mov.u32 %r41, 0;
 """
 
-add("tma_once", f"""
+add(
+    "tma_once",
+    f"""
 {_MAP}
     add.u32 %r6, %r1, 2048;
     setp.ne.u32 %p0, %r0, 0;
@@ -47,9 +49,14 @@ READY:
 {wait("%r6", "0", 1)}
     ld.shared.f32 %f0, [%r5];
     st.global.f32 [%rd4], %f0;
-""", boxes={"ma": 2048}, shared=2056)
+""",
+    boxes={"ma": 2048},
+    shared=2056,
+)
 
-add("bulk_copy_without_a_map", f"""
+add(
+    "bulk_copy_without_a_map",
+    f"""
     add.u32 %r6, %r1, 1024;
     setp.eq.u32 %p0, %r0, 0;
     @%p0 mbarrier.init.shared.b64 [%r6], 1;
@@ -62,9 +69,13 @@ WAIT:
 {wait("%r6", "0", 1)}
     ld.shared.f32 %f0, [%r5];
     st.global.f32 [%rd4], %f0;
-""", shared=1032)
+""",
+    shared=1032,
+)
 
-add("two_operands_one_mbarrier", f"""
+add(
+    "two_operands_one_mbarrier",
+    f"""
 {_MAP}
     add.u32 %r6, %r1, 4096;
     elect.sync %r7|%p0, 0xffffffff;
@@ -85,7 +96,10 @@ WAIT:
     ld.shared.f32 %f1, [%r5+2048];
     add.f32 %f0, %f0, %f1;
     st.global.f32 [%rd4], %f0;
-""", boxes={"ma": 2048, "mb": 1024}, shared=4104)
+""",
+    boxes={"ma": 2048, "mb": 1024},
+    shared=4104,
+)
 
 _RING = """
     // full[s] at 8192 + 8 s, empty[s] at 8224 + 8 s
@@ -204,8 +218,13 @@ MULTIPLY = f"""
     setp.eq.u32 %p7, %r2, 0;
     @%p7 mbarrier.arrive.shared::cta.b64 _, [%r17];
 """
-add("wgmma_ring", ring(2, 4, MULTIPLY, 9216).replace("8192", "20480").replace("8224", "20512"),
-    threads=160, boxes={"ma": 9216}, shared=20544)
+add(
+    "wgmma_ring",
+    ring(2, 4, MULTIPLY, 9216).replace("8192", "20480").replace("8224", "20512"),
+    threads=160,
+    boxes={"ma": 9216},
+    shared=20544,
+)
 
 LATE = f"""
 {_DESCRIPTOR.format(b=512)}
@@ -219,12 +238,18 @@ LATE = f"""
     @%p7 mbarrier.arrive.shared::cta.b64 _, [%r31];
     mov.u32 %r31, %r17;
 """
-add("wgmma_ring_released_late",
+add(
+    "wgmma_ring_released_late",
     ring(3, 4, LATE, 9216, more="    mov.u32 %r31, %r7;\n" + _ZERO).replace("8192", "28672").replace("8224", "28704")
     + "    wgmma.wait_group.sync.aligned 0;\n",
-    threads=160, boxes={"ma": 9216}, shared=28736)
+    threads=160,
+    boxes={"ma": 9216},
+    shared=28736,
+)
 
-add("wgmma_from_plain_stores", f"""
+add(
+    "wgmma_from_plain_stores",
+    f"""
     shl.b32 %r6, %r0, 4;
     add.u32 %r6, %r6, %r1;
     mov.u32 %r19, %r1;
@@ -253,9 +278,13 @@ TILE:
     @%p1 bra TILE;
 DONE:
     st.global.v4.f32 [%rd9], {_SUMS};
-""", shared=10240)
+""",
+    shared=10240,
+)
 
-add("tma_one_role", f"""
+add(
+    "tma_one_role",
+    f"""
 {_MAP}
 {_RING.format(stages=2, consumers=1)}
     setp.eq.u32 %p2, %r9, 0;
@@ -291,9 +320,14 @@ LOADED:
     @%p4 bra TILE;
 END:
     st.global.f32 [%rd4], %f1;
-""", boxes={"ma": 2048}, shared=8256)
+""",
+    boxes={"ma": 2048},
+    shared=8256,
+)
 
-add("tma_store", f"""
+add(
+    "tma_store",
+    f"""
 {_MAP}
     ld.global.f32 %f0, [%rd3];
     st.shared.f32 [%r5], %f0;
@@ -305,9 +339,13 @@ add("tma_store", f"""
     cp.async.bulk.commit_group;
     cp.async.bulk.wait_group 0;
 DONE:
-""", boxes={"ma": 512})
+""",
+    boxes={"ma": 512},
+)
 
-add("bulk_store_loop", """
+add(
+    "bulk_store_loop",
+    """
     setp.eq.u32 %p0, %r0, 0;
     mov.u32 %r6, 0;
     setp.eq.u32 %p1, %r9, 0;
@@ -326,9 +364,12 @@ TILE:
     @%p2 bra TILE;
     @%p0 cp.async.bulk.wait_group 0;
 DONE:
-""")
+""",
+)
 
-add("bulk_reduction", """
+add(
+    "bulk_reduction",
+    """
     setp.eq.u32 %p0, %r0, 0;
     ld.global.f32 %f0, [%rd3];
     st.shared.f32 [%r5], %f0;
@@ -337,9 +378,12 @@ add("bulk_reduction", """
     @%p0 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%rd1], [%r1], 512;
     @%p0 cp.async.bulk.commit_group;
     @%p0 cp.async.bulk.wait_group.read 0;
-""")
+""",
+)
 
-add("mbarrier_as_a_barrier", f"""
+add(
+    "mbarrier_as_a_barrier",
+    f"""
     add.u32 %r6, %r1, 1024;
     setp.eq.u32 %p0, %r0, 0;
     @%p0 mbarrier.init.shared.b64 [%r6], 128;
@@ -361,9 +405,12 @@ ROUND:
     setp.lt.u32 %p2, %r8, %r9;
     @%p2 bra ROUND;
 DONE:
-""")
+""",
+)
 
-add("mbarrier_by_tokens", """
+add(
+    "mbarrier_by_tokens",
+    """
     add.u32 %r6, %r1, 1024;
     setp.eq.u32 %p0, %r0, 0;
     @%p0 mbarrier.init.shared.b64 [%r6], 128;
@@ -376,9 +423,13 @@ SPIN:
     xor.b32 %r7, %r5, 256;
     ld.shared.u32 %r8, [%r7];
     st.global.u32 [%rd4], %r8;
-""", shared=1032)
+""",
+    shared=1032,
+)
 
-add("cp_async_into_a_ring", f"""
+add(
+    "cp_async_into_a_ring",
+    f"""
     // warps 0 to 3 copy, warps 4 to 7 read: full of 128 arrivals, empty of 128
     add.u32 %r6, %r1, 8192;
     add.u32 %r7, %r1, 8224;
@@ -435,9 +486,14 @@ READ:
     setp.lt.u32 %p6, %r14, %r9;
     @%p6 bra READ;
 END:
-""", threads=256, shared=8256)
+""",
+    threads=256,
+    shared=8256,
+)
 
-add("st_async", f"""
+add(
+    "st_async",
+    f"""
     add.u32 %r6, %r1, 1024;
     setp.eq.u32 %p0, %r0, 0;
     @!%p0 bra READY;
@@ -451,9 +507,14 @@ READY:
     xor.b32 %r11, %r5, 64;
     ld.shared.u32 %r12, [%r11];
     st.global.u32 [%rd4], %r12;
-""", shared=1032)
+""",
+    shared=1032,
+)
 
-add("epilogue_reuses_a_stage", ring(2, 4, READ_BY_WARPS, 2048) + """
+add(
+    "epilogue_reuses_a_stage",
+    ring(2, 4, READ_BY_WARPS, 2048)
+    + """
     bar.sync 0;                         // the loop is over for all
     st.shared.f32 [%r5], %f1;
     fence.proxy.async.shared::cta;
@@ -464,4 +525,8 @@ add("epilogue_reuses_a_stage", ring(2, 4, READ_BY_WARPS, 2048) + """
     cp.async.bulk.commit_group;
     cp.async.bulk.wait_group.read 0;
 FINISHED:
-""", threads=160, boxes={"ma": 2048, "mb": 512}, shared=8256)
+""",
+    threads=160,
+    boxes={"ma": 2048, "mb": 512},
+    shared=8256,
+)

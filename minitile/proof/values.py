@@ -457,9 +457,6 @@ def compare(name: str, kind: str, a: Value, b: Value) -> Value:
     if launch_wide(a) and launch_wide(b):
         swapped = {"gt": ("lt", b, a), "le": ("lt", b, a), "ge": ("lt", a, b), "lt": ("lt", a, b)}
         operation, x, y = swapped.get(name, ("eq", a, b))
-        if operation == "lt" and isinstance(x, int) and x + 1 < 1 << (width - (kind[0] == "s")):
-            base = Predicate(("lt", kind, y, x + 1))  # of x < y and y < x + 1 one is asked
-            return base if name in ("le", "ge") else negate(base)
         base = Predicate((operation, kind, x, y))
         return negate(base) if name in ("le", "ge", "ne") else base
     return unknown(a, b)

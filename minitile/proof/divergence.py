@@ -44,7 +44,7 @@ def _closed(
         if i.base != "bra" or i is each or i is leaves:
             continue
         inside, into = begin <= i.pc < end, begin < i.target < end
-        crosses = inside and (i.pc < middle) != (i.target <= (middle if i.pc < middle else middle - 1))
+        crosses = i.target >= middle if i.pc < middle else i.target < middle
         if inside and (not begin <= i.target <= end or (leaves and crosses)):
             raise Refused(each.line, "lanes of a warp part here, in a form that is not known")
         if not inside and into:

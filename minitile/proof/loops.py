@@ -421,7 +421,7 @@ def _form(flow: Flow, head: int, back: int) -> _Test | None:
         counter, more, derived = name, 0, flow.defined(name, head, back)
         if len(derived) == 1 and (found := _added(flow.items[derived[0]])) and found[0] != name:
             counter, more = found
-            if not flow.is_always(derived[0], head, back):
+            if not flow.is_always(derived[0], head, back) or derived[0] > place:
                 continue
         fixed = bound.startswith("%") or _number(bound) is not None
         step = _steps(flow, counter, head, back) if counter.startswith("%") and fixed else None

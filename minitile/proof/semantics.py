@@ -287,7 +287,7 @@ class Machine(Products):
             and warp.stack[-2][0] == each.target
             and not each.guard
         ):
-            warp.pc += 1  # the other way of a branch at which lanes have parted
+            warp.pc += 1  # the other way of a branch of divergent lanes
             return
         if each.pc in self.program.spins:
             self._spun(warp, each)

@@ -135,7 +135,8 @@ WRONG = [
     ("mov.u32 %r6, %r0;\n$l:\n bar.warp.sync -1; add.u32 %r6, %r6, 5; setp.lt.u32 %p2, %r6, 40; "
      "@%p2 bra $l;", "some lanes"),
     ("and.b32 %r6, %r0, 1; setp.eq.u32 %p2, %r6, 0; @%p2 bra $a; and.b32 %r7, %r0, 2; setp.eq.u32 %p3, %r7, 0;"
-     " @%p3 bra $a; griddepcontrol.wait; bra $b;\n$a:\n st.shared.u32 [%r1], %r0;\n$b: bar.warp.sync -1;", "lanes of a warp part"),
+     " @%p3 bra $a; griddepcontrol.wait; bra $b;\n$a:\n st.shared.u32 [%r1], %r0;"
+      "\n$b: bar.warp.sync -1;", "lanes of a warp part"),
     # A test of what was computed in the round before.
     (ROLES.format(
         "mov.u32 %r6, 0; mov.u32 %r8, -9;\n$l:\n bar.sync 1, 64; setp.lt.s32 %p2, %r8, %r9; add.u32 %r8, %r6, 0;"

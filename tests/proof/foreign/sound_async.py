@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tests.proof.foreign.sound_groups  # noqa: F401  # adds its programs first
 from tests.proof.foreign.sound import add
 
 

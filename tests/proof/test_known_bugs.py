@@ -47,7 +47,7 @@ LEADER = "@%p0 st.shared.u32 [%r1+512], %r9; bar.sync 0;" + LOOP.format(
     "ld.shared.u32 %r4, [%r1+512]; st.global.u32 [%d1], %r4; <> @%p0 st.shared.u32 [%r1+512], %r6; bar.sync 0;"
 )
 # github.com/NVIDIA/cutlass/issues/3643: operands and their scales come by copies on mbarriers of their own, and the
-# product is begun when the operands' has completed: nobody waits for the scales'.
+# product is begun when the operands' has completed: no thread waits for the scales'.
 OTHER_COPY = COPY.replace("%r1+1024", "%r1+1032").replace("[%r1],", "[%r1+2048],")
 SCALES = (
     f"{SETUP} {MAP} {COPY} {OTHER_COPY}\n$w:\n mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1024], 0; @!%p1 bra $w;"

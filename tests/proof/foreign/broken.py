@@ -190,7 +190,7 @@ broken(
     "    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r6], 3072;\n",
     "",
 )
-broken("slots that nobody waits for", "tma_ring_each_thread_arrives", "P1, [%r17], %r18;", "P1, [%r7+32], %r18;")
+broken("slots that no warp waits for", "tma_ring_each_thread_arrives", "P1, [%r17], %r18;", "P1, [%r7+32], %r18;")
 broken("an arrival too few", "tma_ring_each_thread_arrives", "[%r11], 128;", "[%r11], 129;")
 broken("an arrival too many", "tma_ring_each_thread_arrives", "[%r11], 128;", "[%r11], 64;")
 broken(

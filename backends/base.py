@@ -70,6 +70,22 @@ def _none_in_flight(op: Gemm, threads: int) -> str:
     return "the target multiplies nothing asynchronously"
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an operation of thread IR asks of a multiprocessor. unit: the rate of `hardware.Rates` that holds for it.
+    packed: how many registers of its result one instruction makes. whole: of one that the threads do not wait for, all
+    that the unit does for it, for the warps that issue it together; 0 where a warp has an instruction for each
+    `packed` registers."""
+
+    unit: str
+    packed: int = 1
+    whole: float = 0.0
+
+
+def _unknown_work(op: Op) -> Work | None:
+    return None
+
+
 def _through_registers(facts: Facts, op: Copy, threads: int) -> bool:
     return False
 
@@ -85,6 +101,7 @@ class Rules:
     lower: dict[type[Op], Callable[[Lowering, Any], Any]]
     refuses_async: Callable[[Gemm, int], str] = _none_in_flight
     copies_itself: Callable[[Facts, Copy, int], bool] = _through_registers
+    work: Callable[[Op], Work | None] = _unknown_work
 
 
 def _no_backend(op: Gemm, threads: int) -> GemmPlan:

@@ -10,7 +10,7 @@ float64, where our error may be no more than so many times cuDNN's, and all of i
 in CUDA graphs and timed in turn; a ratio is the median over the rounds.
 
 Contender: torch's scaled_dot_product_attention held to cuDNN, else, where that refuses a case, the first of torch's
-own that takes it; the note says which.
+own that takes it; the note says which. One row is beside TileLang, where that is installed; else it stays unmeasured.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -106,28 +107,79 @@ _KINDS = {
     "groups": ("64 heads of queries for 8 of keys, d128, causal", 1.15, 1.30, GROUPS),
 }
 ROWS = [_row(name, *kind) for name, kind in _KINDS.items()]
+PEERS = {f"{case}, TileLang's": case for case in (Case(4, 16, 4096, 128, False), Case(4, 16, 4096, 128, True))}
+_TILELANG = "d128, full and causal, beside TileLang's example at the best of three tiles"
+ROWS.append(Row("tilelang", _TILELANG, 1.30, 1.45, tuple((name, "tilelang") for name in PEERS)))
 ROWS.append(Row("cold", "seconds to compile d128, nothing cached", 0.5, 0.3, ((COLD, "seconds"),), at_most=True))
 CASES = {str(case): case for *_, cases in _KINDS.values() for case in cases}
 
 
 def measure(name: str, against: Sequence[str]) -> Found:
-    """The case `name`: how many times as fast we are, with the spread of our own times. Raises contest.Wrong."""
+    """The case `name`: how many times as fast we are, with the spread of our own times. Raises contest.Wrong, Missing
+    where the contender is not installed."""
     if name == COLD:
         return measure_cold()
+    if name in PEERS:
+        return measure_tilelang(PEERS[name])
     case = CASES[name]
     q, k, v = operands(case)
     backend, theirs = contender(case, q, k, v)
     plan, ours = public_call(case, q, k, v)
     errors = check(case, q, k, v, ours(), theirs())
+    times = timed(case, {"minitile": ours, "cudnn": theirs})
+    note = f"{tflops(case, times['minitile'])}, {plan}, error {errors[0]:.2e}, {backend}'s {errors[1]:.2e}"
+    return {"cudnn": compared(times, "cudnn"), "note": note}
+
+
+def measure_tilelang(case: Case) -> Found:
+    """Beside the best of TileLang's example by three tiles (attention_peers.py)."""
+    import torch
+    from attention_peers import Operands, tilelang
+
+    problems = peers()
+    q, k, v = operands(case)
+    plan, ours = public_call(case, q, k, v)
+    _, reference = contender(case, q, k, v)
+    given = Operands(q, k, v, torch.empty_like(q))
+    launches = {"minitile": ours}
+    for entry in tilelang(problems[list(PEERS.values()).index(case)], given, problems):
+        if entry.launch is not None:
+            launches[entry.config] = entry.launch
+    if len(launches) == 1:
+        raise contest.Missing("none of TileLang's kernels compiled")
+    for launch in launches.values():
+        check(case, q, k, v, launch(), reference())
+    times = timed(case, launches)
+    best = min(times.keys() - {"minitile"}, key=lambda name: statistics.median(times[name]))
+    note = f"{tflops(case, times['minitile'])}, {plan}; TileLang's {tflops(case, times[best])}, {best}"
+    return {"tilelang": compared(times, best), "note": note}
+
+
+@cache
+def peers() -> list[Any]:
+    """The cases of PEERS as attention_peers.py has them, which TileLang has compiled by three tiles, all at once."""
+    from attention_peers import TILELANG, Attention, compile_tilelang
+
+    problems = [Attention(each.b, each.h, each.s, each.d, each.causal) for each in PEERS.values()]
+    compile_tilelang(problems, [tiles for tiles in TILELANG if not tiles.scheduled], timed=0)
+    return problems
+
+
+def timed(case: Case, launches: Mapping[str, Callable[[], Any]]) -> dict[str, list[float]]:
+    """Milliseconds of one launch, interleaved, by name."""
     count = max(1, min(50, round(BATCH_MS / (case.flops / 600e12 * 1e3))))
-    batches = {"minitile": contest.record(ours, count)[0], "cudnn": contest.record(theirs, count)[0]}
+    batches = {name: contest.record(launch, count)[0] for name, launch in launches.items()}
     times = timing.time_interleaved(batches, ROUNDS, 1)
-    ms = statistics.median(times["minitile"]) / count
-    note = f"{case.flops / ms * 1e-9:.0f} TFLOP/s, {plan}, error {errors[0]:.2e}, {backend}'s {errors[1]:.2e}"
-    return {
-        "cudnn": [timing.ratio(times["minitile"], times["cudnn"]), timing.spread(times["minitile"])],
-        "note": note,
-    }
+    return {name: [t / count for t in each] for name, each in times.items()}
+
+
+def compared(times: Mapping[str, Sequence[float]], other: str) -> list[float]:
+    """How many times as fast as the other we are, and the spread of our times."""
+    return [timing.ratio(times["minitile"], times[other]), timing.spread(times["minitile"])]
+
+
+def tflops(case: Case, times: Sequence[float]) -> str:
+    return f"{case.flops / statistics.median(times) * 1e-9:.0f} TFLOP/s"
 
 
 def operands(case: Case) -> tuple[Any, Any, Any]:
@@ -223,25 +275,41 @@ def doubled(X: T.Tensor(("N",), T.float32), Y: T.Tensor(("N",), T.float32)):
             Y[block * 128 + i] = X[block * 128 + i] * 2
 
 
+def compiled(case: Case, plan: Any, passes: Mapping[str, bool] | None = None, multiprocessors: int = 132) -> Any:
+    """The kernel of a case by a plan, for sm_90a: as the public call compiles it for tensors of a GPU, whatever b."""
+    import minitile as mt
+    from minitile.ops.attention_op import kernel_of
+    from minitile.ops.attention_plans import packed
+
+    of_k, e = case.of_k or case.h, case.e or case.d
+    group = case.h // of_k
+    pack = plan.packed or packed(group, case.s, plan.block_M)
+
+    def queries(d: int) -> Any:
+        strides = (case.h * case.s * d, group * case.s * d, d, case.s * d, 1) if group > 1 else None
+        return mt.spec(("B", of_k, case.s, group, d), "bfloat16", strides)
+
+    k, v = (mt.spec(("B", of_k, case.s, d), "bfloat16") for d in (case.d, e))
+    return kernel_of(plan).compile(
+        queries(case.d), k, v, queries(e), *[None] * 4, 1.0, 1.0, 0, 0, 1, target="sm_90a", passes=passes,
+        D=case.d, E=e, bounds=(False, case.causal), packed=pack, whole=group <= pack,
+        **plan.parameters(multiprocessors),
+    )  # fmt: skip
+
+
 def cold(causal: bool) -> float:
     """Seconds that compiling the chosen plan for heads of 128 takes in this process."""
     import minitile as mt
-    from minitile.ops.attention_kernel import attention_forward
+    import minitile.ops.attention_op
     from minitile.ops.attention_plans import candidates
     from minitile.target import TARGETS
 
     x = mt.spec((256,), "float32")
     assert doubled.compile(x, x, target="sm_90a").binary
-    plan = candidates(128, 128, 4096, TARGETS["sm_90a"], causal=causal)[0]
-    q, o = (mt.spec((2, 16, 4096, 1, 128), "bfloat16") for _ in range(2))
-    k, v = (mt.spec((2, 16, 4096, 128), "bfloat16") for _ in range(2))
+    case = Case(2, 16, 4096, 128, causal)
+    plan = candidates(128, 128, case.s, TARGETS["sm_90a"], causal=causal)[0]
     start = time.perf_counter()
-    made = attention_forward.compile(
-        q, k, v, o, *[None] * 4, 1.0, 1.0, 0, 0, 1, target="sm_90a", bounds=(False, causal), whole=True,
-        block_M=plan.block_M, block_N=plan.block_N, num_stages=plan.stages, threads=plan.threads, held=plan.held,
-        growth=plan.growth, persistent=132 if plan.persistent else 0,
-    )  # fmt: skip
-    assert made.binary
+    assert compiled(case, plan).binary
     return time.perf_counter() - start
 
 

@@ -4,6 +4,7 @@
     python benchmarks/bars.py memory --rows rows odd        some of them
     python benchmarks/bars.py memory --list                 which there are, with their cases
     python benchmarks/bars.py memory --out benchmarks/results/memory_h200
+    python benchmarks/bars.py serving --keep OLD.json --out …    and of an earlier run, what still holds
 
 A row is a bar for the geometric mean of its cells; no cell may lie below the bar by more than SLACK, or below a least
 of the row's own. A cell is a ratio
@@ -27,6 +28,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import contest
 import timing
 
 SUITES = {  # the module of each
@@ -38,7 +40,8 @@ SUITES = {  # the module of each
 }
 SLACK = 0.04  # how far below the bar of its row a cell may lie
 
-Found = dict[str, Any]  # of one case: against whom → [value, spread]; "note": what else is worth a word
+Found = dict[str, Any]  # of one case: against whom → [value, spread]; and NO_CONTENDERS
+NO_CONTENDERS = "note", "error", "date"  # what else is worth a word; what went wrong; the day of the measurement
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,12 @@ class Suite(Protocol):
     ROWS: Sequence[Row]
 
     def measure(self, case: str, against: Sequence[str]) -> Found:
-        """One case against these contenders. Raises what went wrong, TimeoutError where there was no time for it.
+        """One case against these contenders. Raises what went wrong; TimeoutError where there was no time for it and
+        contest.Missing where a contender is not there: then the case stays unmeasured.
 
         A suite that works on several cases at once has `ahead(cases, seconds)` as well, which is called before; one
-        that draws its measurements, `draw(known, path)`."""
+        that draws its measurements, `draw(known, path)`; one whose earlier measurements may still hold,
+        `unchanged(case, found)`."""
 
 
 @dataclass(frozen=True)
@@ -135,13 +140,14 @@ def table(verdicts: Sequence[Verdict]) -> list[str]:
 def cells_table(rows: Sequence[Row], known: Mapping[str, Found]) -> list[str]:
     """Every measured case with all its contenders, as Markdown."""
     cases = list(dict.fromkeys(case for row in rows for case, _ in row.cells if case in known))
-    names = list(dict.fromkeys(name for case in cases for name in known[case] if name not in ("note", "error")))
-    lines = ["| case | " + " | ".join(names) + " | |", "|---|" + "---:|" * len(names) + "---|"]
+    names = list(dict.fromkeys(name for case in cases for name in known[case] if name not in NO_CONTENDERS))
+    dated = any("date" in known[case] for case in cases)
+    last = " | |" if not dated else " | | date |"
+    lines = ["| case | " + " | ".join(names) + last, "|---|" + "---:|" * len(names) + "---|" * (1 + dated)]
     for case in cases:
         values = [f"{known[case][name][0]:.3f}" if name in known[case] else "" for name in names]
-        lines.append(
-            f"| {case} | " + " | ".join(values) + f" | {known[case].get('error', known[case].get('note', ''))} |"
-        )
+        words = [known[case].get("error", known[case].get("note", "")), *([known[case].get("date", "")] * dated)]
+        lines.append(f"| {case} | " + " | ".join([*values, *words]) + " |")
     return lines
 
 
@@ -186,9 +192,12 @@ def run(suite: Suite, rows: Sequence[Row], state: State, seconds: float, again: 
         try:
             known[case] = {**({} if again else known.get(case, {})), **suite.measure(case, against)}
             known[case].pop("error", None)
-            numbers = "  ".join(f"{name} {value[0]:.3f}" for name, value in known[case].items() if name != "note")
+            known[case]["date"] = time.strftime("%Y-%m-%d", time.gmtime())
+            numbers = "  ".join(
+                f"{name} {value[0]:.3f}" for name, value in known[case].items() if name not in NO_CONTENDERS
+            )
             print(f"{case:40} {numbers}  {known[case].get('note', '')}  ({time.monotonic() - began:.1f} s)", flush=True)
-        except TimeoutError as error:
+        except (TimeoutError, contest.Missing) as error:
             print(f"{case:40} {error}", flush=True)
             continue
         except Exception as error:
@@ -197,19 +206,28 @@ def run(suite: Suite, rows: Sequence[Row], state: State, seconds: float, again: 
         state.write()
 
 
+def kept(suite: Any, path: Path) -> dict[str, Found]:
+    """Of an earlier result, what still holds."""
+    earlier = json.loads(path.read_text(encoding="utf-8"))
+    return {case: found for case, found in earlier.items() if "error" not in found and suite.unchanged(case, found)}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("suite", choices=[*SUITES])
-    parser.add_argument("--rows", nargs="*", default=[], help="names of rows; none: all")
+    parser.add_argument("--rows", nargs="*", default=[], help="names of rows, first ones first; none: all")
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     parser.add_argument("--seconds", type=float, default=460.0)
     parser.add_argument("--state", default="build/bars.json")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--out", default="", help="also write OUT.md and OUT.json")
+    parser.add_argument("--keep", type=Path, help="OUT.json of an earlier run: what is not measured and still holds")
     options = parser.parse_args()
     suite: Any = importlib.import_module(SUITES[options.suite])
     rows = [row for row in suite.ROWS if not options.rows or row.name in options.rows]
+    if options.rows:
+        rows.sort(key=lambda row: options.rows.index(row.name))
     if options.only:
         kept = [(row, tuple(cell for cell in row.cells if options.only in cell[0])) for row in rows]
         rows = [replace(row, cells=cells) for row, cells in kept if cells]
@@ -222,6 +240,8 @@ def main() -> int:
     state = State(options.state)
     run(suite, rows, state, options.seconds, options.again)
     known = state.of(timing.place())
+    if options.keep:  # into tables of all rows
+        rows, known = suite.ROWS, {**kept(suite, options.keep), **known}
     verdicts = [judge(row, known) for row in rows]
     print("\n" + "\n".join(table(verdicts)))
     if options.out:

@@ -120,8 +120,10 @@ def compile_ours(kernel: Any, arrays: Sequence[Any], **constants: Any) -> Ours:
     return Ours(compiled, end - start, spent, facts)
 
 
-def compile_ahead(wanted: Sequence[tuple[Any, Any]], program: Callable[[Any, Any], Any], **options: Any) -> dict:
-    """TileLang's kernels of these (problem, tiles): the first two one after the other, for their times, the rest at
+def compile_ahead(
+    wanted: Sequence[tuple[Any, Any]], program: Callable[[Any, Any], Any], timed: int = 2, **options: Any
+) -> dict:
+    """TileLang's kernels of these (problem, tiles): the first `timed` one after the other, for their times, the rest at
     once on all cores. By key: (kernel, or None where it does not compile; seconds or None; why not)."""
     try:
         import tilelang
@@ -129,14 +131,14 @@ def compile_ahead(wanted: Sequence[tuple[Any, Any]], program: Callable[[Any, Any
         raise Missing(f"not installed ({error})") from None
     tilelang.disable_cache()
     found: dict[Any, tuple[Any, float | None, str]] = {}
-    for key in wanted[:2]:
+    for key in wanted[:timed]:
         start = time.perf_counter()
         try:
             kernel, reason = tilelang.compile(program(*key), **options), ""
         except Exception as error:
             kernel, reason = None, short(error)
         found[key] = kernel, None if reason else time.perf_counter() - start, reason
-    rest = list(wanted[2:])
+    rest = list(wanted[timed:])
     if rest:
         kernels = tilelang.par_compile([program(*key) for key in rest], ignore_error=True, **options)
         for key, kernel in zip(rest, kernels, strict=True):

@@ -111,7 +111,6 @@ def plan_of(config: str, of: str = "") -> Plan:
         "B ahead" in config,
         "by threads" in config,
         number(r"B shared by (\d+)", 1),
-        "stream-K" in config,
     )
 
 

@@ -152,11 +152,16 @@ def collect(cases: list[tuple[matmul.Case, int]], seconds: float) -> Times:
 
 def read(path: Path) -> Times:
     """What `write` wrote; nothing where there is no such file."""
-    return json.loads(lzma.decompress(path.read_bytes())) if path.exists() else {}
+    if not path.exists():
+        return {}
+    data = path.read_bytes()
+    return json.loads(lzma.decompress(data) if path.suffix == ".xz" else data)
 
 
 def write(path: Path, times: Times) -> None:
-    path.write_bytes(lzma.compress(json.dumps(times, separators=(",", ":"), sort_keys=True).encode(), preset=9))
+    """As JSON, compressed where the name ends in .xz."""
+    data = json.dumps(times, separators=(",", ":"), sort_keys=True).encode()
+    path.write_bytes(lzma.compress(data, preset=9) if path.suffix == ".xz" else data)
 
 
 def main() -> None:

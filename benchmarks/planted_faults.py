@@ -58,7 +58,7 @@ def compiled(m: int, n: int, k: int, passes: Mapping[str, bool] | None = None) -
     return gemm_nt_bf16().compile(*specs, target="gfx950", passes=PLAIN if passes is None else passes, **TILE)
 
 
-PLAIN = {name: False for name in ("cdna4_interleave", "cdna4_half_tiles") if name in OPTIONAL}
+PLAIN = {name: False for name in ("cdna4_interleave", "cdna4_half_tiles", "cdna4_modulo") if name in OPTIONAL}
 MEMORY = ("lazy", "eager", "random")
 
 

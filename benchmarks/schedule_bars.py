@@ -2,16 +2,18 @@
 
     python benchmarks/bars.py schedule                                  the bar; a GPU only where texts differ
     PYTHONPATH=. python benchmarks/schedule_bars.py                     which texts differ, AMD's among them; no GPU
+    PYTHONPATH=. python benchmarks/schedule_bars.py --time              how long scheduling takes; no GPU
 
 Kernels are the examples of this tree: plain, persistent, ping-pong, split-K, stream-K, grouped and fp8 GEMMs, and
 attention. Both texts are compiled for the same launch; lines that only say where code comes from do not count. Where
-texts are equal, so are the cubins, and the ratio is 1 by construction: only the others are timed, in turn. What the
-texts before were is kept as hashes (results/schedule_before.json); for timing, of what differs since, they are made
-anew:
+texts are equal, so are the cubins, and the ratio is 1 by construction; so it is where the machine code that texts are
+assembled to is equal. Only the others are timed, in turn. What the texts before were is kept as hashes
+(results/schedule_before.json); to assemble and time what differs since, they are made anew:
 
     git worktree add build/before 04580774
     PYTHONPATH=build/before MINITILE_CACHE_DIR=build/cache python benchmarks/schedule_bars.py --write build/before.json
     SCHEDULE_BEFORE=build/before.json PYTHONPATH=. python benchmarks/bars.py schedule
+    SCHEDULE_BEFORE=build/before.json PYTHONPATH=. python benchmarks/schedule_bars.py   compares machine code as well
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ import importlib.util
 import json
 import os
 import re
+import struct
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -181,6 +185,19 @@ def bare(text: str) -> str:
     return "\n".join(line for line in kept if line)
 
 
+def code(text: str) -> list[bytes]:
+    """The machine code of a PTX text: the sections .text of its cubin, which say nothing of names and source lines."""
+    from minitile.backends.nvidia.assemble import assemble
+
+    match = re.search(r"^\.target (\w+)", text, re.MULTILINE)
+    assert match is not None
+    cubin = assemble(text, match[1]).cubin
+    table, entry, count, names = (*struct.unpack_from("<Q", cubin, 0x28), *struct.unpack_from("<3H", cubin, 0x3A))
+    sections = [struct.unpack_from("<IIQQQQ", cubin, table + n * entry) for n in range(count)]
+    named = [(cubin[sections[names][4] + s[0] :].split(b"\0", 1)[0], cubin[s[4] : s[4] + s[5]]) for s in sections]
+    return [body for name, body in named if name.startswith(b".text")]
+
+
 def texts(cases: dict[str, Case]) -> dict[str, dict[str, str]]:
     """Of each case the text, its hash, and the launch as text; "error" where it does not compile."""
     found = {}
@@ -211,6 +228,8 @@ def measure(name: str, against: Sequence[str]) -> Found:
         raise ValueError("texts differ, and the one before is not at hand: SCHEDULE_BEFORE")
     if repr(kernel.launch_info) != old["info"]:
         raise ValueError("the launches differ")
+    if code(text) == code(old["text"]):
+        return {"before": [1.0, 0.0], "note": "texts differ, machine code is equal"}
     import timing
     import torch
 
@@ -229,12 +248,60 @@ def measure(name: str, against: Sequence[str]) -> Found:
     return {"before": [timing.ratio(times["new"], times["old"]), timing.spread(times["new"])], "note": "texts differ"}
 
 
+SCHEDULING = (
+    "check_schedule", "skew", "software_pipeline", "spread_copies", "prefetch_fragments", "cdna4_half_tiles",
+    "cdna4_interleave", "cdna4_modulo",
+)  # fmt: skip
+
+
+def times(cases: dict[str, Case]) -> None:
+    """Milliseconds of processor time that scheduling takes in each case, all of its loops together, and all passes: the
+    least of three compilations."""
+    from minitile.driver import pipeline
+
+    os.environ["MINITILE_CACHE"] = os.environ["MINITILE_VERIFY"] = "0"
+    spent: dict[str, float] = {}
+
+    def timed(name: str, run: Any) -> Any:
+        def measured(kernel: Any, context: Any) -> None:
+            start = time.process_time()
+            run(kernel, context)
+            spent[name] = spent.get(name, 0.0) + (time.process_time() - start) * 1e3
+
+        return measured
+
+    def run_passes(kernel: Any, passes: Any, context: Any, **more: Any) -> None:
+        before(kernel, [(name, timed(name, run)) for name, run in passes], context, **more)
+
+    before, pipeline.run_passes = pipeline.run_passes, run_passes
+    least = {}
+    cases |= {
+        "gfx950 gemm 192x192x64, searched": _gemm(
+            4608, 4608, 4096, "gfx950", block_M=192, block_N=192, block_K=64, num_stages=2, threads=256
+        )
+    }
+    for name, case in cases.items():
+        runs = []
+        for _ in range(3):
+            spent.clear()
+            case.compiled()
+            runs.append((sum(spent.get(each, 0.0) for each in SCHEDULING), sum(spent.values())))
+        least[name] = min(runs)[0]
+        print(f"{name:32} {least[name]:6.2f} ms of {min(runs)[1]:8.2f} ms", flush=True)
+    most = max(least, key=least.__getitem__)
+    print(f"at most {least[most]:.2f} ms, in {most}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", default="", help="the texts, as JSON")
     parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument("--time", action="store_true", help="how long scheduling takes, in each case")
     options = parser.parse_args()
     cases = {name: case for name, case in {**CASES, **AMD}.items() if options.only in name}
+    if options.time:
+        times(cases)
+        return
     found = texts(cases)
     if options.write:
         Path(options.write).parent.mkdir(parents=True, exist_ok=True)
@@ -242,9 +309,11 @@ def main() -> None:
     else:
         old = json.loads(BEFORE.read_text(encoding="utf-8"))
         same = [name for name, it in found.items() if it.get("hash") == old.get(name, {}).get("hash") and "hash" in it]
-        print(
-            f"{len(same)} of {len(found)} texts are equal; not: {', '.join(n for n in found if n not in same) or '–'}"
-        )
+        others = {name: old[name].get("text", "") for name in found if name not in same}
+        print(f"{len(same)} of {len(found)} texts are equal; not: {', '.join(others) or '–'}")
+        for name, text in others.items():
+            if ".target sm_" in text and "text" in found[name]:  # PTX, and both at hand
+                print(f"{name}: machine code {'equal' if code(text) == code(found[name]['text']) else 'differs'}")
 
 
 if __name__ == "__main__":

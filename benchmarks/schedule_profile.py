@@ -3,6 +3,7 @@
 
     PYTHONPATH=. python benchmarks/schedule_profile.py --out benchmarks/results/schedule_profile_h200
     PYTHONPATH=. python benchmarks/schedule_profile.py --expected          without a GPU: what is expected alone
+    PYTHONPATH=. python benchmarks/schedule_profile.py --measured FILE.json --out FILE       … beside what FILE.json has
 
 Measured is the middle half of the loop's turns, of the first block of the grid, in the warp that takes longest, of the
 median launch. `--out NAME` writes NAME.md and NAME.json.
@@ -224,6 +225,9 @@ MORE: dict[str, Loop] = {
     "attention d128, tiles of 64": _attention(128, 64, 3),
     "attention d64, tiles of 64": _attention(64, 64, 3),
     "attention d64, 192 rows": _attention(64, 128, 3, threads=384),
+    "gemm 192x128x64": _product(192, 128, 64, 384, 4),
+    "attention d128, 64 rows": _attention(128, 128, 2, threads=128),
+    "attention d64, 64 rows": _attention(64, 128, 3, threads=128),
 }
 
 
@@ -265,16 +269,19 @@ def measured(loop: Loop, compiled: CompiledKernel, launches: int = 9) -> dict[in
 
 
 def rows_of(
-    loops: dict[str, Loop], clock: Callable[[Loop, CompiledKernel], dict[int, float]] | None
+    loops: dict[str, Loop],
+    clock: Callable[[Loop, CompiledKernel], dict[int, float]] | None,
+    before: dict[str, float] | None = None,
 ) -> list[dict[str, Any]]:
-    """The table's rows: a loop, its expected and measured intervals, and how far the first is from the second."""
+    """The table's rows: a loop, its expected and measured intervals, and how far the first is from the second. `before`
+    has intervals that were measured, where no clock is read."""
     rows = []
     for name, loop in loops.items():
         compiled = loop.compiled()
         hoped = expected(compiled)
         cycles = clock(loop, compiled) if clock is not None else {}
         hope = max((turn.interval for turn in hoped), default=math.nan)
-        real = max(cycles.values(), default=math.nan)
+        real = max(cycles.values(), default=(before or {}).get(name, math.nan))
         rows.append({"loop": name, "expected": hope, "measured": real, "off": hope / real - 1})
         rows[-1]["busy"] = {unit: cycles for turn in hoped for unit, cycles in turn.busy().items()}
         for turn in hoped:
@@ -298,14 +305,24 @@ def main() -> None:
     parser.add_argument("--expected", action="store_true", help="no GPU: only what is expected")
     parser.add_argument("--out", default="", help="write OUT.md and OUT.json")
     parser.add_argument("--more", action="store_true", help="loops that are not in the table as well")
+    parser.add_argument("--measured", default="", help="no GPU: beside what a JSON of an earlier run has")
     options = parser.parse_args()
-    rows = rows_of({**LOOPS, **(MORE if options.more else {})}, None if options.expected else measured)
+    before = {}
+    if options.measured:
+        before = {row["loop"]: row["measured"] for row in json.loads(Path(options.measured).read_text("utf-8"))}
+    loops = {**LOOPS, **(MORE if options.more else {})}
+    rows = rows_of(loops, None if options.expected or before else measured, before)
     print("\n".join(table(rows)))
     if options.out:
-        import timing
-
         head = ["# Cycles of a turn: expected, and by the GPU's clock", ""]
-        head += [f"- {name}: {value}" for name, value in timing.machine().items()]
+        if before:  # the machine is that run's
+            said = Path(options.measured).with_suffix(".md").read_text("utf-8").splitlines()
+            head += [line for line in said if line.startswith("- ") and not line.startswith("- expected:")]
+            head.append("- expected: computed later, by another commit than the one that was measured")
+        else:
+            import timing
+
+            head += [f"- {name}: {value}" for name, value in timing.machine().items()]
         Path(options.out + ".md").write_text("\n".join([*head, "", *table(rows)]) + "\n", encoding="utf-8")
         Path(options.out + ".json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
 

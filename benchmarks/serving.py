@@ -29,8 +29,10 @@ import timing
 from bars import Found, Row
 from serving_operations import OPERATIONS, Operation
 
+from minitile.ops.choice import choose
 from minitile.ops.machine import Machine
 from minitile.ops.multiply import machine_of_device
+from minitile.ops.plan import Problem
 
 TITLE = "Products of few rows: serving"
 REMARKS = [
@@ -225,6 +227,22 @@ def plan(case: Case) -> str:
         torch.empty(shape, device="cuda", dtype=torch.bfloat16) for shape in ((case.rows, case.k), (case.n, case.k))
     )
     return str(mt.ops.plan_for(x, w.t()))
+
+
+def unchanged(name: str, found: Found, machine: Machine | None = None) -> bool:
+    """Whether the plan of a measured case is the one that is chosen now, by this machine's numbers (the device's)."""
+    machine = machine or machine_of_device(0)
+    if name.startswith("random "):
+        case = matmul.Case.of(name.split(": ")[1].replace(" ", ":"))
+        return found["note"].startswith(f"{choose(case.problem, machine, True, matmul.SHARED)};")
+    if name not in CASES:
+        return False
+    of = CASES[name]
+    if of.operation == "bf16":
+        now = str(choose(Problem(of.rows, of.n, of.k, False, True), machine, True, matmul.SHARED))
+    else:
+        now = str(OPERATIONS[of.operation].plan(of.rows, of.n, of.k, machine))
+    return f" GB/s, {now}, error" in found["note"]
 
 
 def recorded(launch: Callable[[Any, Any, Any], Any], x: Any, sets: Sequence[Any], out: Any) -> Callable[[], Any]:

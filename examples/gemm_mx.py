@@ -2,6 +2,8 @@
 
     gfx950: mfma_scale takes the elements as they are, and one scale for each of a lane's fragments of 32 of them. fp4
     and fp6 elements are packed bytes, half a byte and three quarters of one each, and come in the same kernel.
+    sm_100a: tcgen05 takes fp8 by fp8, and fp4 by fp4; scales lie in tensor memory. There also fp4 in blocks of 16 with
+    scales of e4m3 ("nvfp4").
 
 `quantize` makes codes and scales of an array as the standard says (OCP Microscaling Formats, 6.3): the scale is the
 power of two at which the block's largest element has the format's largest exponent.
@@ -37,6 +39,14 @@ def quantize(values, name):
     return codes, (exponent[..., 0] + 127).astype(np.uint8)
 
 
+def quantize_nvfp4(values):
+    """The same in blocks of 16, for scales of e4m3: the block's largest element becomes 6, the format's largest."""
+    blocks = values.reshape(len(values), values.shape[1] // 16, 16)
+    scales = (np.abs(blocks).max(axis=2) / 6).astype(ml_dtypes.float8_e4m3fn)
+    divisors = np.maximum(scales.astype(np.float64), 2.0**-9)[..., None]
+    return np.clip(blocks / divisors, -6, 6).astype(ml_dtypes.float4_e2m1fn).reshape(values.shape), scales
+
+
 def pack(codes, name):
     """The elements as a kernel takes them: fp8 as they are, others packed along K, the first one lowest."""
     bits = FORMATS[name][2]
@@ -48,20 +58,22 @@ def pack(codes, name):
 
 def exact(codes, scales):
     """What they stand for, in float64."""
-    return codes.astype(np.float64) * np.repeat(2.0 ** (scales.astype(np.float64) - 127), BLOCK, axis=1)
+    factors = 2.0 ** (scales.astype(np.float64) - 127) if scales.dtype == np.uint8 else scales.astype(np.float64)
+    return codes.astype(np.float64) * np.repeat(factors, codes.shape[1] // max(1, scales.shape[1]), axis=1)
 
 
 @lru_cache
-def gemm_mx(a_name, b_name):
-    """The kernel for elements of these formats."""
+def gemm_mx(a_name, b_name, block=BLOCK):
+    """The kernel for elements of these formats, in blocks of 32, or 16 (scales are numbers, then)."""
+    scale = T.uint8 if block == BLOCK else T.float8_e4m3fn
     (a_format, _, a_bits, _), (b_format, _, b_bits, _) = FORMATS[a_name], FORMATS[b_name]
 
     @mt.kernel
     def gemm(
         A: T.Tensor(("M", "KA"), a_format if a_bits == 8 else T.uint8),
         B: T.Tensor(("N", "KB"), b_format if b_bits == 8 else T.uint8),
-        SFA: T.Tensor(("M", "KS"), T.uint8),
-        SFB: T.Tensor(("N", "KS"), T.uint8),
+        SFA: T.Tensor(("M", "KS"), scale),
+        SFB: T.Tensor(("N", "KS"), scale),
         C: T.Tensor(("M", "N"), T.float32),
         block_M=128,
         block_N=128,
@@ -70,13 +82,13 @@ def gemm_mx(a_name, b_name):
         threads=256,
     ):
         M, N = C.shape
-        K = SFA.shape[1] * BLOCK
-        a_bytes, b_bytes, scales = block_K * a_bits // 8, block_K * b_bits // 8, block_K // BLOCK
+        K = SFA.shape[1] * block
+        a_bytes, b_bytes, scales = block_K * a_bits // 8, block_K * b_bits // 8, block_K // block
         with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
             A_shared = T.alloc_shared((block_M, a_bytes), A.dtype)
             B_shared = T.alloc_shared((block_N, b_bytes), B.dtype)
-            SFA_shared = T.alloc_shared((block_M, scales), T.uint8)
-            SFB_shared = T.alloc_shared((block_N, scales), T.uint8)
+            SFA_shared = T.alloc_shared((block_M, scales), scale)
+            SFB_shared = T.alloc_shared((block_N, scales), scale)
             C_local = T.alloc_fragment((block_M, block_N), T.float32)
             T.clear(C_local)
             for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
@@ -89,6 +101,8 @@ def gemm_mx(a_name, b_name):
                     transpose_B=True,
                     a_format=a_format,
                     b_format=b_format,
+                    sf_a_granularity_k=block,
+                    sf_b_granularity_k=block,
                 )
             T.copy(C_local, C[by * block_M, bx * block_N])
 

@@ -26,12 +26,17 @@ LOCAL_BYTES = 512 * 1024  # of a thread's own memory
 class Rates:
     """What a multiprocessor does in a cycle at most.
 
-    products: multiply-adds of 16-bit factors, on its tensor cores. arithmetic, special: f32 additions, functions such
-    as exp2. shared: bytes of shared memory. copied: bytes from the L2 cache.
+    products: multiply-adds of 16-bit factors, on its tensor cores. arithmetic, special, integer, shuffled: f32
+    additions, functions such as exp2, comparisons, minima and integer operations, and registers that go from lane to
+    lane. shared: bytes of shared memory. copied: bytes from the L2 cache. latency: cycles from an arithmetic
+    instruction to the first that may use its result. schedulers: of warps, each of which issues one instruction in a
+    cycle and has its share of the units.
 
-    Not measured, and not yet compared with a source, which would be: CUDA C++ Programming Guide, "Arithmetic
-    Instructions"; the white papers of the A100, H100 and Ada (peak rates by clock and number of multiprocessors), and
-    of CDNA 3 and CDNA 4. 128 bytes are 32 banks. Only `--explain` shows them; nothing is decided by them.
+    Sources for NVIDIA's: CUDA C++ Programming Guide, "Arithmetic Instructions" (arithmetic, special, integer,
+    shuffled) and "Multiprocessor Level" (latency, schedulers); the white papers of the A100 and H100 (products: 256 and
+    512 multiply-adds in each of 4 tensor cores). 128 bytes are 32 banks. `copied` has no vendor's source: an H200 was
+    measured to take 65 (docs/schedule.md, "Clocks"). AMD's are not yet compared with a source, which
+    would be the white papers of CDNA 3 and CDNA 4. `--explain` shows what follows; CDNA 4's search goes by it.
     """
 
     products: int = 1024
@@ -39,6 +44,10 @@ class Rates:
     special: int = 16
     shared: int = 128
     copied: int = 64
+    integer: int = 64
+    shuffled: int = 32
+    latency: int = 4
+    schedulers: int = 4
 
 
 @dataclass(frozen=True, slots=True)

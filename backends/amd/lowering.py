@@ -28,7 +28,7 @@ from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import ResourceError, TypeMismatchError
 from minitile.ir.ops import thread, tile
 from minitile.ir.origin import LANDED, Origin
-from minitile.ir.types import PACKED, TileType, e4m3, e5m2, f32
+from minitile.ir.types import PACKED, TileType, e4m3, e5m2, f32, u8
 from minitile.layout import (
     CDNA3_ATOMS,
     CDNA4_ATOMS,
@@ -112,9 +112,10 @@ def plan_scaled(op: tile.Gemm, threads: int, target: Target) -> GemmPlan:
     """The plan of a gemm with scales of blocks: by the f8f6f4 of its formats. Raises as plan_gemm does."""
     (m, n), k = op.c.shape, op.depth
     a, b = op.formats
-    if not {a, b} <= {*SCALED_FORMATS} or op.c.dtype is not f32:
+    sixteen = op.a_scale is not None and op.a_scale.dtype is not u8
+    if not {a, b} <= {*SCALED_FORMATS} or op.c.dtype is not f32 or sixteen:
         raise TypeMismatchError(
-            f"no mfma on {target} multiplies {a} by {b} with scales into {op.c.dtype}",
+            f"no mfma on {target} multiplies {a} by {b} with scales{' of 16 elements' * sixteen} into {op.c.dtype}",
             op.loc,
             hint="float8_e4m3fn, float8_e5m2 and bytes of float4_e2m1fn, float6_e2m3fn, float6_e3m2fn, into float32",
         )

@@ -21,8 +21,9 @@ from functools import lru_cache
 from typing import Any
 
 from minitile.backends.base import GemmPlan, Rules, refuse_scales
+from minitile.backends.nvidia.blackwell.layouts import load_plan
 from minitile.backends.nvidia.blackwell.products import RULES as TENSOR_RULES
-from minitile.backends.nvidia.blackwell.products import load_plan, misfit_of
+from minitile.backends.nvidia.blackwell.products import misfit_of
 from minitile.backends.nvidia.coalesced_store import store_rows
 from minitile.backends.nvidia.hopper.cluster import CLUSTER_RULES
 from minitile.backends.nvidia.hopper.explicit import EXPLICIT_RULES
@@ -30,9 +31,10 @@ from minitile.backends.nvidia.hopper.pipelines import HOPPER_RULES
 from minitile.backends.nvidia.hopper.tma_store import STORE_RULES
 from minitile.backends.nvidia.hopper.wgmma import plan_wgmma, refusal
 from minitile.backends.nvidia.targets import TARGETS
+from minitile.backends.nvidia.work import work_of
 from minitile.hardware import Target
 from minitile.ir.core import Op, Value
-from minitile.ir.diagnostics import MinitileError, ResourceError, TypeMismatchError
+from minitile.ir.diagnostics import MinitileError, ResourceError, TargetError, TypeMismatchError
 from minitile.ir.ops import arith, blackwell, roles, thread, tile
 from minitile.ir.origin import LANDED, Origin
 from minitile.ir.types import BufferType, DType, TensorType, f32
@@ -93,6 +95,8 @@ def rules_for(target: Target) -> Rules:
         try:
             return plan_gemm(op, threads, target)
         except MinitileError as error:
+            if target.has("tcgen05") and op.scaled:  # before `tensor_memory`, which has a better reason
+                raise TargetError(f"T.gemm_blockscaled: {misfit_of(op, threads, target)}", op.loc) from None
             if target.has("wgmma"):
                 error.hint += (
                     f"; {refusal(op, threads) or 'wgmma does it; compile --explain says why it is not used here'}"
@@ -111,7 +115,7 @@ def rules_for(target: Target) -> Rules:
     if target.has("tcgen05"):
         rules |= TENSOR_RULES
         return Rules(gemm_plan, rules, lambda op, threads: misfit_of(op, threads, target))
-    return Rules(gemm_plan, rules, refusal)
+    return Rules(gemm_plan, rules, refusal, work=work_of)
 
 
 def _first(attempt: Callable[..., bool], ordinary: Any) -> Any:

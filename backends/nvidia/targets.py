@@ -94,6 +94,7 @@ TARGETS = (
         _SM100A,
         multiprocessors=148,
         reserved_shared=_BLOCK_SHARED,
+        rates=Rates(products=4096),
     ),
     Target(
         "sm_103a",
@@ -106,6 +107,7 @@ TARGETS = (
         48 * 1024,
         _SM103A,
         reserved_shared=_BLOCK_SHARED,
+        rates=Rates(products=4096),
     ),
 )
 

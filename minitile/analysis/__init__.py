@@ -7,6 +7,7 @@ tensors             strides: how they lie, and what of it vectors and TMA need
 memory              memory_dependence, access_set, disjoint: which accesses conflict, of which threads;
                     global_sharing: whether threads meet in global memory
 traced names        variables
+products            tf32_rounding: what rounds f32 factors on their way to shared memory
 program             op_places: where operations stand, and who uses each value
 masks               masks: which elements a bound cuts off
 registers           register_budget: what the warps of a specialised kernel have; register_pressure: what tiles take;

@@ -214,7 +214,7 @@ def _known(box: tuple[Span, ...] | None) -> bool:
 def group_of(a: MemoryAccess, b: MemoryAccess) -> int | None:
     """How many consecutive threads two accesses meet among, where each such group has its own part of the buffer."""
     alloc = a.mem.op if a.mem is not None and a.mem is b.mem else None
-    return getattr(alloc, "shared_by", None)
+    return None if alloc is None else alloc.shared_by
 
 
 def overlap(a: MemoryAccess, b: MemoryAccess) -> bool:

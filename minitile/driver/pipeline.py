@@ -38,6 +38,7 @@ from minitile.transforms.layout.infer_layouts import infer_layouts
 from minitile.transforms.manager import After, Pass, PassContext, run_passes
 from minitile.transforms.pipeline.accumulator_init import accumulator_init
 from minitile.transforms.pipeline.cdna4_interleave import cdna4_half_tiles, cdna4_interleave
+from minitile.transforms.pipeline.cdna4_modulo import cdna4_modulo
 from minitile.transforms.pipeline.choose_stages import choose_stages, deepen_stages
 from minitile.transforms.pipeline.double_buffer import double_buffer
 from minitile.transforms.pipeline.hoist_copies import hoist_copies
@@ -50,7 +51,7 @@ from minitile.transforms.pipeline.sink_wgmma_waits import sink_wgmma_waits
 from minitile.transforms.pipeline.skew import skew
 from minitile.transforms.pipeline.software_pipeline import software_pipeline
 from minitile.transforms.pipeline.spread_copies import spread_copies
-from minitile.transforms.schedule.cost import Turn
+from minitile.transforms.schedule.cost import Turn, with_instructions
 from minitile.transforms.schedule.record import record_turns
 from minitile.transforms.schedule.verify import check_schedule
 from minitile.transforms.sync.allocate_shared_memory import allocate_shared_memory
@@ -151,6 +152,7 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     # The first that fits a loop takes it.
     ("cdna4_half_tiles", cdna4_half_tiles),
     ("cdna4_interleave", cdna4_interleave),
+    ("cdna4_modulo", cdna4_modulo),
     # Synchronisation last: placement decides which bytes two buffers share, barriers which accesses those are, fences
     # stand in front of barriers, and only then is it known which asynchronous groups are outstanding at a wait.
     ("insert_bulk_store_waits", insert_bulk_store_waits),
@@ -180,6 +182,7 @@ OPTIONAL = frozenset(
         "simplify",
         "cdna4_half_tiles",
         "cdna4_interleave",
+        "cdna4_modulo",
         "combine_atomics",
         "cse",
         "dead_code",
@@ -310,6 +313,8 @@ def compile_ir(
     ]
     with room():
         run_passes(kernel, order, context, switches=passes, optional=OPTIONAL, after=after)
+        if turns is not None:
+            turns[:] = with_instructions(turns, kernel, context.rules.work, target.rates)
         written = backend.write(kernel, target, context.notes)
         context.timings |= {f"write_{name}": spent for name, spent in written.milliseconds.items()}
     return Result(

@@ -120,6 +120,7 @@ class Op:
     calls: ClassVar[bool] = False  # a function, on some target
     elementwise: ClassVar[bool] = False
     orders: ClassVar[bool] = False
+    shared_by: int | None = None  # of an allocation: how many consecutive threads have a part of their own each
     stored: ClassVar[str] = ""  # the operand whose registers it writes to memory, if it does
     operand_fields: ClassVar[tuple[tuple[str, str], ...]] = ()  # (name, mark)
     plain_operands: ClassVar[tuple[str, ...] | None] = None  # the names when all are plain single ones: the fast way
@@ -191,6 +192,10 @@ class Op:
 
     def footprints(self) -> tuple[Footprint, ...]:
         """Which elements of which memory it names, where it names some by indices that bounds are checked against."""
+        return ()
+
+    def factors(self) -> tuple[Value, ...]:
+        """The buffers and tiles that it multiplies as matrices."""
         return ()
 
     def stands_for(self) -> tuple[Value, ...]:

@@ -78,6 +78,13 @@ from minitile.language.indices import (
     get_thread_extents,
 )
 from minitile.language.instructions.ptx import address_of, ptx
+from minitile.language.instructions.tcgen05 import (
+    alloc_tmem,
+    tcgen05_after_thread_sync,
+    tcgen05_before_thread_sync,
+    tcgen05_gemm,
+    tcgen05_mma_arrive,
+)
 from minitile.language.kernel_types import (
     Buffer,
     StridedTensor,
@@ -254,6 +261,7 @@ __all__ = [
     "alloc_local",
     "alloc_reducer",
     "alloc_shared",
+    "alloc_tmem",
     "alloc_var",
     "annotate_eviction_policy",
     "annotate_l2_hit_ratio",
@@ -408,6 +416,10 @@ __all__ = [
     "sync_threads",
     "sync_warp",
     "tanh",
+    "tcgen05_after_thread_sync",
+    "tcgen05_before_thread_sync",
+    "tcgen05_gemm",
+    "tcgen05_mma_arrive",
     "tma_copy",
     "tma_store_arrive",
     "tma_store_wait",

@@ -190,7 +190,16 @@ def profile(clocks: Memory) -> None:
 
     Example:
         ```py
-        T.profile(clocks)  # clocks: T.Tensor((2, 8, 256), T.int64)
+        @mt.kernel
+        def doubled(X: T.Tensor((1024,), T.float32), clocks: T.Tensor((1, 4, 8), T.int64)):
+            with T.Kernel(1, threads=128) as bx:
+                T.profile(clocks)
+                part = T.alloc_fragment((128,), T.float32)
+                for i in range(8):
+                    T.copy(X[i * 128], part)
+                    for j in T.Parallel(128):
+                        part[j] = part[j] * 2.0
+                    T.copy(part, X[i * 128])
         ```
     """
     trace = tile_scope("T.profile")

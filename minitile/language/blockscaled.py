@@ -8,6 +8,9 @@ are bytes, one row for each row of A and column of B:
     A 128×256 of float8_e4m3fn       SFA 128×8 of uint8
     B 128×128 of uint8, b_format=T.float4_e2m1fn: 128×256 elements, two in a byte, the first in its low half
 
+With granularities of 16 instead of 32, scales are numbers of float8_e4m3fn, one for 16 elements of float4_e2m1fn
+("nvfp4"); what the whole tensor is multiplied by beside that is the program's business.
+
 Elements below a byte have no buffers of their own: tensors and buffers hold their bytes, rows of K/2 or K·3/4 of them,
 packed from the lowest bit on, and the product is told what they are. So copies, layouts and views know bytes only.
 """
@@ -20,12 +23,13 @@ from typing import Any
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import TypeMismatchError
 from minitile.ir.ops import tile
-from minitile.ir.types import PACKED, BufferType, DType, u8
+from minitile.ir.types import PACKED, BufferType, DType, e4m3, u8
 from minitile.language.memory import Region, as_region
 from minitile.language.scalars import constant_value
 from minitile.language.tracing.context import Trace
 
 BLOCK = 32  # elements of K that share a scale
+SCALES: dict[int, DType] = {BLOCK: u8, 16: e4m3}  # by elements that share one: what a scale is
 FP8 = ("e4m3", "e5m2")
 
 
@@ -35,12 +39,13 @@ class Scaled:
 
     scales: tuple[Region, Region]
     formats: tuple[str, str]
+    block: int
 
 
-def read_scaled(trace: Trace, sfa: Any, sfb: Any, a_format: Any, b_format: Any) -> Scaled:
+def read_scaled(trace: Trace, sfa: Any, sfb: Any, a_format: Any, b_format: Any, block: int) -> Scaled:
     formats = tuple(_format(trace, x, name) for x, name in ((a_format, "a_format"), (b_format, "b_format")))
     scales = as_region(sfa, "T.gemm_blockscaled's SFA"), as_region(sfb, "T.gemm_blockscaled's SFB")
-    return Scaled(scales, (formats[0], formats[1]))
+    return Scaled(scales, (formats[0], formats[1]), block)
 
 
 def _format(trace: Trace, given: Any, name: str) -> str:
@@ -78,26 +83,28 @@ def unpacked(trace: Trace, shape: tuple[int, ...], dtype: DType, packed: str, k_
 
 def scale_tiles(trace: Trace, scaled: Scaled, rows: tuple[int, int], k: int) -> tuple[Value, Value]:
     """Fragments with the scales of A and B. Raises TypeMismatchError where they are not M×K/32 and N×K/32."""
-    if k % BLOCK:
-        raise trace.error(f"T.gemm_blockscaled with K = {k}", f"blocks are of {BLOCK} elements")
+    block, dtype = scaled.block, SCALES[scaled.block]
+    if k % block:
+        raise trace.error(f"T.gemm_blockscaled with K = {k}", f"blocks are of {block} elements")
     made = []
     for region, name, count in zip(scaled.scales, ("SFA", "SFB"), rows, strict=True):
         what, mem = f"T.gemm_blockscaled's {name}", region.memory
-        if mem.dtype is not u8:
-            raise TypeMismatchError(f"{what} is of {mem.dtype}", trace.loc, "scales are uint8: 2^(byte - 127)")
+        if mem.dtype is not dtype:
+            shown = "uint8: 2^(byte - 127)" if dtype is u8 else "float8_e4m3fn"
+            raise TypeMismatchError(f"{what} is of {mem.dtype}", trace.loc, f"scales of {block} elements are {shown}")
         if mem.space not in ("shared", "fragment"):
             raise trace.error(f"{what} is {mem.describe()}", "T.copy the scales to shared memory or a fragment first")
         shape = region.static(what)
-        if shape != (count, k // BLOCK):
+        if shape != (count, k // block):
             raise TypeMismatchError(
                 f"{what} is {'×'.join(map(str, shape))}, of {count} rows and K = {k}",
                 trace.loc,
-                f"one for {BLOCK} elements: {count}×{k // BLOCK}, whether or not the operand is transposed",
+                f"one for {block} elements: {count}×{k // block}, whether or not the operand is transposed",
             )
         if mem.space == "fragment" and shape == mem.static_shape:
             made.append(mem.value)
             continue
-        own = trace.b.emit(tile.Alloc(type_=BufferType("fragment", shape, u8))).result
+        own = trace.b.emit(tile.Alloc(type_=BufferType("fragment", shape, dtype))).result
         zero = trace.b.constant(0)
         copy = tile.Copy(
             mem.value, region.offsets, own, (zero, zero), shape=shape, src_dims=region.dims(2), dst_dims=(0, 1)
@@ -107,14 +114,16 @@ def scale_tiles(trace: Trace, scaled: Scaled, rows: tuple[int, int], k: int) -> 
     return made[0], made[1]
 
 
-def check_blocks(trace: Trace, k_start: Any, granularities: tuple[int, int]) -> None:
-    """TileLang's further arguments, of which one value is supported each."""
+def check_blocks(trace: Trace, k_start: Any, granularities: tuple[int, int]) -> int:
+    """The elements that share a scale. Raises LanguageError for others of TileLang's arguments."""
     if constant_value(k_start) != 0:
         raise trace.error(
             f"T.gemm_blockscaled with k_start={k_start!r}",
             "pass the scales of this tile: SFA[:, first : first + K // 32]",
         )
-    if granularities != (BLOCK, BLOCK):
+    block, other = granularities
+    if block != other or block not in SCALES:
         raise trace.error(
-            f"T.gemm_blockscaled with scales of {granularities[0]} and {granularities[1]} elements", f"{BLOCK}"
+            f"T.gemm_blockscaled with scales of {block} and {other} elements", "both are 32, or 16 of float4_e2m1fn"
         )
+    return block

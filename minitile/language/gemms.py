@@ -175,15 +175,18 @@ def gemm_blockscaled(
     sf_b_granularity_k: int = 32,
 ) -> None:
     """C += (A · scales) · (B · scales), microscaled (MX): blocks of 32 elements along K share a scale 2^(byte - 127).
-    gfx950.
+    gfx950, sm_100a, sm_103a.
+
+    On sm_100a and sm_103a both are fp8, mixed as one likes, or both float4_e2m1fn; K a multiple of 128, or of 64 where
+    16 elements share a scale, and M of 128, N of 32.
 
     Args:
         A: as of T.gemm, of float8_e4m3fn or float8_e5m2, mixed as one likes; or of uint8, packed along K, the last
             dimension.
         B: likewise.
         C: a float32 fragment.
-        SFA: M×K/32 scales of uint8, in shared memory or a fragment, not transposed.
-        SFB: N×K/32 scales, likewise.
+        SFA: M×K/32 scales of uint8, in shared memory or a fragment, not transposed; or M×K/16 of float8_e4m3fn.
+        SFB: N×K/32 scales, likewise, or N×K/16.
         transpose_A: as of T.gemm.
         transpose_B: as of T.gemm.
         policy: as of T.gemm.
@@ -191,8 +194,8 @@ def gemm_blockscaled(
         a_format: what is packed in A's uint8: T.float4_e2m1fn, T.float6_e2m3fn or T.float6_e3m2fn.
         b_format: likewise of B.
         k_start: 0.
-        sf_a_granularity_k: 32.
-        sf_b_granularity_k: 32.
+        sf_a_granularity_k: the elements that share a scale: 32, or 16 (sm_100a, sm_103a; both of float4_e2m1fn).
+        sf_b_granularity_k: the same.
 
     Raises:
         TypeMismatchError: other dtypes, shapes of scales that do not fit.
@@ -212,8 +215,8 @@ def gemm_blockscaled(
         ```
     """
     trace = tile_scope("T.gemm_blockscaled")
-    check_blocks(trace, k_start, (sf_a_granularity_k, sf_b_granularity_k))
-    scaled = read_scaled(trace, SFA, SFB, a_format, b_format)
+    block = check_blocks(trace, k_start, (sf_a_granularity_k, sf_b_granularity_k))
+    scaled = read_scaled(trace, SFA, SFB, a_format, b_format, block)
     _gemm(A, B, C, transpose_A, transpose_B, policy, clear_accum, in_flight=False, scaled=scaled)
 
 
@@ -224,6 +227,29 @@ def _as_it_fits(shapes: Sequence[tuple[int, ...]]) -> str:
         if k == k2 and (m, n) == shapes[2]:
             return f"with transpose_A={ta}, transpose_B={tb} they fit"
     return ""
+
+
+def matrices(trace: Trace, what: str, operands: Sequence[Region]) -> list[tuple[int, ...]]:
+    """The shapes of A, B and C. Raises TypeMismatchError where one is no matrix."""
+    shapes = [r.static(f"{what}'s {n}") for r, n in zip(operands, "ABC", strict=True)]
+    for name, shape in zip("ABC", shapes, strict=True):
+        if len(shape) != 2:
+            raise TypeMismatchError(f"{what}'s {name} has {len(shape)} dimensions, not 2", trace.loc)
+    return shapes
+
+
+def fitting(trace: Trace, what: str, shapes: Sequence[tuple[int, ...]], transpose_A: bool, transpose_B: bool) -> int:
+    """K of a product of these shapes. Raises TypeMismatchError where they do not fit."""
+    (m, k), (k2, n) = (s[::-1] if t else s for s, t in zip(shapes, (transpose_A, transpose_B), strict=False))
+    if k != k2 or (m, n) != shapes[2]:
+        raise TypeMismatchError(
+            f"{what}: A is {m}×{k} (M×K), B is {k2}×{n} (K×N), C is {shapes[2][0]}×{shapes[2][1]} (M×N): "
+            + (f"K is {k} and {k2}" if k != k2 else f"A and B make {m}×{n}"),
+            trace.loc,
+            _as_it_fits(shapes)
+            or f"transpose_A={bool(transpose_A)}, transpose_B={bool(transpose_B)} are already applied to these shapes",
+        )
+    return k
 
 
 def _gemm(
@@ -254,24 +280,13 @@ def _gemm(
             )
     if c.memory.space != "fragment" or c.shape != c.memory.static_shape:
         raise trace.error(f"{what}'s C is {c.describe()}", "accumulate into a whole fragment")
-    shapes = [r.static(f"{what}'s {n}") for r, n in ((a, "A"), (b, "B"), (c, "C"))]
-    for name, shape in zip("ABC", shapes, strict=True):
-        if len(shape) != 2:
-            raise TypeMismatchError(f"{what}'s {name} has {len(shape)} dimensions, not 2", trace.loc)
+    shapes = matrices(trace, what, (a, b, c))
     if scaled is not None:
         for i, r in enumerate((a, b)):
             shapes[i] = unpacked(trace, shapes[i], r.memory.dtype, scaled.formats[i], k_dims[i], "AB"[i])
-    (m, k), (k2, n) = (s[::-1] if t else s for s, t in zip(shapes, (transpose_A, transpose_B), strict=False))
-    if k != k2 or (m, n) != shapes[2]:
-        raise TypeMismatchError(
-            f"{what}: A is {m}×{k} (M×K), B is {k2}×{n} (K×N), C is {shapes[2][0]}×{shapes[2][1]} (M×N): "
-            + (f"K is {k} and {k2}" if k != k2 else f"A and B make {m}×{n}"),
-            trace.loc,
-            _as_it_fits(shapes)
-            or f"transpose_A={bool(transpose_A)}, transpose_B={bool(transpose_B)} are already applied to these shapes",
-        )
+    (m, n), k = shapes[2], fitting(trace, what, shapes, transpose_A, transpose_B)
     if scaled is None:
-        _check_gemm_dtypes(trace, a.memory.dtype, b.memory.dtype, c.memory.dtype)
+        check_dtypes(trace, a.memory.dtype, b.memory.dtype, c.memory.dtype)
     elif c.memory.dtype is not f32:
         raise TypeMismatchError(f"T.gemm_blockscaled accumulates in float32, not {c.memory.dtype}", trace.loc)
     if not isinstance(policy, GemmWarpPolicy):
@@ -316,7 +331,8 @@ def _as_bytes(region: Region, what: str) -> Region:
     return made.whole()
 
 
-def _check_gemm_dtypes(trace: Trace, a: DType, b: DType, c: DType) -> None:
+def check_dtypes(trace: Trace, a: DType, b: DType, c: DType) -> None:
+    """Raises TypeMismatchError where no product is of these dtypes."""
     mixed = a.bits == b.bits == 8 and a.is_float == b.is_float
     if a is not b and not mixed:
         raise TypeMismatchError(

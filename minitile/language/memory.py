@@ -79,7 +79,7 @@ class Memory:
 
     @property
     def space(self) -> str:
-        """ "global", "shared", "fragment" or "local"."""
+        """ "global", "shared", "fragment", "local" or "tmem"."""
         t = self.value.type
         return t.space if isinstance(t, BufferType) else "global"
 
@@ -92,7 +92,7 @@ class Memory:
 
     def describe(self) -> str:
         shape = "×".join(map(str, self.static_shape))
-        kind = {"global": "tensor", "shared": "shared buffer"}.get(self.space, self.space)
+        kind = {"global": "tensor", "shared": "shared buffer", "tmem": "tensor memory"}.get(self.space, self.space)
         return f"the {kind} {self.value.name or '(unnamed)'} ({shape} {self.dtype})"
 
     def __repr__(self) -> str:

@@ -11,9 +11,7 @@ from minitile.ir.diagnostics import LanguageError
 from minitile.language.tracing.context import active
 
 PLANNED: dict[str, str] = {
-    "alloc_tmem": "for sm_100a",
     "gemm_sp": "sparse products",
-    "tcgen05_gemm": "T.gemm chooses the instruction",
     "async_copy": "T.copy in a T.Pipelined loop is asynchronous",
     "annotate_safe_value": "reads outside a tensor give 0; choose otherwise with T.if_then_else",
     "float8_e8m0fnu": "its bytes as uint8, which is what T.gemm_blockscaled takes for scales",

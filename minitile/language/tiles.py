@@ -69,7 +69,8 @@ def tile_scope(what: str) -> Trace:
 # Storage -----------------------------------------------------------------------------------------------------------
 
 
-def _alloc(space: str, shape: Any, dtype: Any, what: str) -> Memory:
+def alloc(space: str, shape: Any, dtype: Any, what: str) -> Memory:
+    """A buffer of a space of memory. Raises LanguageError for a shape that is none."""
     trace = tile_scope(what)
     items = shape if isinstance(shape, (tuple, list)) else (shape,)
     dims = tuple(constant_int(d, f"the shape of {what}") for d in items)
@@ -103,7 +104,7 @@ def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Memory:
         T.copy(A[bx * 64, 0], tile)
         ```
     """
-    return _alloc("shared", shape, dtype, "T.alloc_shared")
+    return alloc("shared", shape, dtype, "T.alloc_shared")
 
 
 def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Memory:
@@ -128,7 +129,7 @@ def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Mem
         T.copy(X[bx * 32, 0], y)
         ```
     """
-    return _alloc("fragment", shape, dtype, "T.alloc_fragment")
+    return alloc("fragment", shape, dtype, "T.alloc_fragment")
 
 
 def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Memory:
@@ -153,7 +154,7 @@ def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Memory:
         V[tx] = best[1]
         ```
     """
-    return _alloc("local", shape, dtype, "T.alloc_local")
+    return alloc("local", shape, dtype, "T.alloc_local")
 
 
 class Variable(Expr):

@@ -22,7 +22,7 @@ from typing import Any
 
 import minitile.language as T
 from minitile.driver.jit import kernel
-from minitile.ops.memory_bound.launches import in_order
+from minitile.ops.memory_bound.launches import in_order, room_for
 
 LOWEST = -(2.0**99)  # below all scores
 PARTS = 8  # of a row's sum, every eighth weight each, which threads put together in the end alone
@@ -70,14 +70,15 @@ def attention_forward(
     threads=256,
     held=False,
     growth=0.0,
-    polynomial=0.0,
     persistent=0,
+    together=0,
 ):
     """H heads of keys with G heads of queries each; `whole`: all of these are in one tile. A weight is
     exp2(factor · score), capped: of tanh(inner · score). bounds: whether `left` and `right` count. So many heads are
     worked on `side_by_side`, whose keys the caches hold. held: the queries stay in registers. growth: by so much, in
     powers of 2, a maximum may be exceeded before it is replaced, and what has been summed up is scaled anew; no weight
-    is greater than 2 ** growth. polynomial: such a share of the weights is computed without the special units."""
+    is greater than 2 ** growth. persistent: so many blocks take tile after tile; 0: a block for each tile. together: so
+    many blocks are to have room on a multiprocessor."""
     B, H, S, G, _ = Q.shape
     rows = block_M // packed  # queries of a tile
     parts, tiles = 1 if whole else T.ceildiv(G, packed), T.ceildiv(S, rows)
@@ -85,6 +86,7 @@ def attention_forward(
     grid = (side_by_side * tiles * groups,) if persistent else (side_by_side, tiles, groups)
     with T.Kernel(*grid, threads=threads, persistent=persistent) as place:
         in_order()
+        room_for(together)
         if persistent:
             number = there_and_back(unsigned(place), persistent, unsigned(grid[0]))
             line = number // unsigned(side_by_side)
@@ -161,7 +163,7 @@ def attention_forward(
             for i in T.Parallel(block_M):
                 shrink[i] = T.exp2((before[i] - largest[i]) * factor)
             for i, j in T.Parallel(block_M, block_N):
-                scores[i, j] = T.exp2(scores[i, j] * factor - largest[i] * factor, polynomial=polynomial)
+                scores[i, j] = T.exp2(scores[i, j] * factor - largest[i] * factor)
             T.reduce_sum(T.reshape(scores, (block_M, block_N // PARTS, PARTS)), added, dim=1)
             for i, j in T.Parallel(block_M, PARTS):
                 sums[i, j] = sums[i, j] * shrink[i] + added[i, j]
@@ -190,3 +192,6 @@ def attention_forward(
             T.copy(out, O[batch, head, first : first + rows, g, :])
         else:
             T.copy(T.reshape(out, (rows, packed, E)), O[batch, head, first, g, 0])
+
+
+attention_forward_one_role = kernel(warp_specialize=False)(attention_forward.function)

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from minitile.driver.dispatch import for_users, raise_for_caller
+from minitile.driver.jit import Kernel
 from minitile.ir.types import f32
 from minitile.ops.array_adapters import Frame, reshaped
-from minitile.ops.attention_kernel import LOG2_E, attention_forward
+from minitile.ops.attention_kernel import LOG2_E, attention_forward, attention_forward_one_role
 from minitile.ops.attention_plans import MOST_GROWTH, AttentionPlan, choose, packed, side_by_side
 from minitile.ops.memory_bound.arguments import FLOATS, INDICES, Argument, argument, multiprocessors
 from minitile.ops.operands import ALIGNMENT, MOST_KNOWN, Key, facts, planned, refused
@@ -137,29 +138,35 @@ def _first_call(
             raise refused(
                 f"the plan's growth is {chosen.growth}", f"at most {MOST_GROWTH}: more than f16 holds follows"
             )
-        blocks = multiprocessors(heads.q) if chosen.persistent else 0
+        parameters = chosen.parameters(multiprocessors(heads.q) if chosen.persistent else 0)
         tiles = -(-heads.queries * pack // chosen.block_M)
         groups = batch * heads.of_k * -(-group // pack)
-        together = side_by_side(groups, heads.keys, heads.d, heads.e, tiles, blocks, right < FAR)
+        beside = side_by_side(groups, heads.keys, heads.d, heads.e, tiles, parameters["persistent"], right < FAR)
         sums = None if lse is None else reshaped(lse, (batch, heads.of_k, group, heads.queries)).swapaxes(2, 3)
         arrays = (heads.grouped(q), heads.turned(k), heads.turned(v), heads.grouped(o), sums, weights, *lengths)
         constants = {
             "D": heads.d, "E": heads.e, "bounds": (left < FAR, right < FAR), "capped": softcap is not None,
-            "packed": pack, "whole": group <= pack, "block_M": chosen.block_M, "block_N": chosen.block_N,
-            "num_stages": chosen.stages, "threads": chosen.threads, "held": chosen.held, "growth": chosen.growth,
-            "polynomial": chosen.polynomial, "persistent": blocks,
+            "packed": pack, "whole": group <= pack, **parameters,
         }  # fmt: skip
-        args = (*arrays, factor, inner, left, right, together)
-        attention_forward(*args, **constants)
+        args = (*arrays, factor, inner, left, right, beside)
+        forward = kernel_of(chosen)
+        forward(*args, **constants)
         if key is not None and heads.q.device[0] == "cuda" and out is None:
-            _remember(key, args, constants, heads.q.frame, o, lse)
+            _remember(key, forward, args, constants, heads.q.frame, o, lse)
     return o if lse is None else (o, lse)
 
 
-def _remember(key: Key, args: tuple[Any, ...], constants: dict[str, Any], frame: Frame, o: Any, lse: Any) -> None:
+def kernel_of(plan: AttentionPlan) -> Kernel:
+    """The kernel with warps that copy alone, or without."""
+    return attention_forward if plan.together == 1 else attention_forward_one_role
+
+
+def _remember(
+    key: Key, forward: Kernel, args: tuple[Any, ...], constants: dict[str, Any], frame: Frame, o: Any, lse: Any
+) -> None:
     """The next call with this key goes straight to the launch."""
     passed = [x for x in args if x is not None]
-    executable = attention_forward.executable(*args, **constants)
+    executable = forward.executable(*args, **constants)
     values, place = executable.bind(*passed)
     pointers = sum(kind == "pointer" for kind, _ in executable.launcher.slots)
     if len(known) >= MOST_KNOWN:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from minitile.hardware import Target
 
@@ -12,7 +13,6 @@ KEPT = 24 << 20  # bytes of keys and values that the caches are to hold for the 
 RESERVED = 1024  # bytes of shared memory for barriers and sums
 LEAST_ROWS = 64
 MOST_GROWTH = 15  # weights up to 2 ** 15 are numbers of f16
-SHORT = 1024  # rows
 EVEN = 3.8  # tiles for a block, of the heads that are worked on at a time
 
 
@@ -21,9 +21,10 @@ class AttentionPlan:
     """Tiles of block_M rows by block_N keys, `stages` copies of keys and values at a time; threads: of those that
     compute. packed: so many heads of a group are rows of a tile, a power of two; 0: as many as leave the fewest tiles.
     held: the queries stay in registers. growth: a row's maximum is replaced once it is exceeded by so many powers of 2,
-    15 at most; results differ by rounding alone, since no weight is more than 2 ** growth. polynomial: the share of
-    weights that a polynomial computes (T.exp2), where the special function units are the limit. persistent: as many
-    blocks as the GPU has multiprocessors, each for tile after tile."""
+    15 at most; results differ by rounding alone, since no weight is more than 2 ** growth. persistent: as many blocks
+    as the GPU has room for, each for tile after tile. together: so many blocks of a multiprocessor at a time, none of
+    which has warps that copy alone: one's softmax runs beside another's products, and where a tile begins and ends the
+    others go on; 1: one block, with warps that copy."""
 
     block_M: int
     block_N: int
@@ -32,86 +33,91 @@ class AttentionPlan:
     packed: int = 0
     held: bool = False
     growth: float = 0.0
-    polynomial: float = 0.0
     persistent: bool = False
+    together: int = 1
 
     def shared(self, d: int, e: int) -> int:
         """Bytes of shared memory for heads of `d` elements in q and k, `e` in v, of 2 bytes each; without barriers."""
         return 2 * (self.block_M * d + self.stages * self.block_N * (d + e))
 
+    def parameters(self, multiprocessors: int) -> dict[str, Any]:
+        """The kernel's, on a GPU with so many."""
+        blocks = self.together * multiprocessors if self.persistent else 0
+        return {
+            "block_M": self.block_M, "block_N": self.block_N, "num_stages": self.stages, "threads": self.threads,
+            "held": self.held, "growth": self.growth, "persistent": blocks,
+            "together": self.together if self.together > 1 else 0,
+        }  # fmt: skip
+
     def __str__(self) -> str:
         more = f", {self.packed} heads packed" * (self.packed > 1) + ", held" * self.held
         more += f", growth {self.growth:g}" * (self.growth > 0)
-        more += f", {self.polynomial:g} by polynomial" * (self.polynomial > 0) + ", persistent" * self.persistent
+        more += ", persistent" * self.persistent + f", {self.together} blocks together" * (self.together > 1)
         return f"{self.block_M}x{self.block_N}, {self.stages} stages, {self.threads} threads{more}"
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """A plan for causal calls, or those that are not (None: both), of at most so many rows."""
+
+    plan: AttentionPlan
+    causal: bool | None = None
+    rows: float = math.inf
+
+    def takes(self, rows: int, causal: bool) -> bool:
+        return rows <= self.rows and self.causal in (None, causal)
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
-    """Plans for heads of at most so many elements, q and k of `d`, v of `e`: the first one that fits is the choice, the
-    others are what is worth a try. Other choices: `causal` for causal calls, `short` for those of at most `short_rows`,
-    `spare` for calls with more than `causal`, whose registers those have not."""
+    """Plans for heads of at most so many elements, q and k of `d`, v of `e`. The first of the choices that takes a call
+    is its plan, else the first of `plans` that fits; the others are what is worth a try. spare: for calls with more
+    options than `causal`, which take registers."""
 
     d: int
     e: int
     plans: tuple[AttentionPlan, ...]
-    short: AttentionPlan | None = None
-    causal: AttentionPlan | None = None
+    choices: tuple[Choice, ...] = ()
     spare: AttentionPlan | None = None
-    short_rows: int = SHORT
 
     def ordered(self, rows: int, causal: bool, plain: bool) -> tuple[AttentionPlan, ...]:
         """All plans for calls of so many rows, the choice first."""
         if not plain:
             return (self.spare,) if self.spare else tuple(replace(plan, persistent=False) for plan in self.plans)
-        first = (self.short if rows <= self.short_rows else None) or self.causal if causal else None
-        return tuple(dict.fromkeys((first, *self.plans) if first else self.plans))
+        chosen = [choice.plan for choice in self.choices if choice.takes(rows, causal)]
+        return tuple(dict.fromkeys((*chosen[:1], *self.plans)))
 
 
 P = AttentionPlan
-# Two warpgroups of 64 rows each, or three where a row's registers allow it. Measured on an H200
+SHORT = 5792  # rows: between 2^12 and 2^13, which were measured, and
+MIDDLE = 8192  # between 2^12 and 2^14
+# Two warpgroups of 64 rows each, or more where a row's registers allow it. Measured on an H200
 # (benchmarks/attention_plans.py): persistent blocks hide where tiles begin and end, most of all of short rows of keys.
 BY_WARPGROUPS = (
     Row(
         64,
         64,
-        (
-            P(192, 128, threads=384, held=True, persistent=True),
-            P(192, 128, threads=384, persistent=True),
-            P(256, 64, threads=512, persistent=True),
-            P(128, 192, persistent=True),
-            P(192, 96, threads=384, held=True),
-            P(128, 128),
-            P(192, 64, 3, 384),
+        (P(192, 128, threads=384), P(192, 96, threads=384, persistent=True)),
+        choices=(
+            Choice(P(128, 64, 3, held=True, together=2), causal=True, rows=SHORT),
+            Choice(P(192, 128, threads=384, held=True, persistent=True), causal=True),
+            Choice(P(256, 64, threads=512, persistent=True), rows=SHORT),
         ),
-        short=P(128, 128, held=True, persistent=True),
         spare=P(128, 128),
     ),
     Row(
         96,
         96,
-        (P(192, 80, threads=384, persistent=True), P(128, 128), P(128, 144)),
-        causal=P(192, 80, threads=384),
+        (P(192, 96, threads=384, persistent=True), P(128, 144, held=True, persistent=True)),
+        choices=(Choice(P(128, 160, held=True, persistent=True), causal=True, rows=MIDDLE),),
         spare=P(128, 128),
     ),
     Row(
-        128,
-        128,
-        (P(128, 128, held=True, persistent=True), P(128, 176), P(128, 160), P(128, 64, 3), P(192, 80, threads=384)),
-        causal=P(128, 128, held=True),
-        short=P(128, 128, held=True, persistent=True),
-        short_rows=4096,
-        spare=P(128, 112),
+        128, 128, (P(128, 128, held=True, persistent=True), P(128, 112, held=True, persistent=True)), spare=P(128, 112)
     ),
-    Row(192, 128, (P(128, 96), P(128, 112), P(128, 80))),
+    Row(192, 128, (P(128, 112, held=True, persistent=True), P(128, 96, held=True, persistent=True)), spare=P(128, 96)),
     Row(192, 192, (P(128, 96), P(128, 80)), spare=P(128, 80)),
-    Row(
-        256,
-        256,
-        (P(128, 64, persistent=True), P(128, 80), P(128, 48)),
-        causal=P(128, 64),
-        spare=P(128, 32),
-    ),
+    Row(256, 256, (P(128, 64), P(128, 80)), spare=P(128, 32)),
 )
 FEW_BY_WARPGROUPS = (  # for at most 64 rows
     Row(128, 128, (P(64, 128, threads=128),)),

@@ -84,6 +84,26 @@ def vector_of(X, Xs, q, first, shift, columns, turned, x, cut):
                 x[j] = T.if_then_else(k >= 0 and k < K, x[j], 0.0)
 
 
+def add_products(total, w, x, alone):
+    """total[i] += the products of row i of w and x. Threads add those of a vector's elements to each other first: one
+    partial sum for each vector takes few registers, so that more blocks are at work, and more is on its way. alone:
+    there is no other x; then a sum for each element takes no more registers, and fewer additions."""
+    rows, columns = w.shape
+    if alone:
+        for i, j in T.Parallel(rows, columns):
+            total[i] += T.cast(w[i, j], T.float32) * x[j]
+    else:
+        shape = rows, columns // GRAIN, GRAIN
+        by_vectors, of_x = T.reshape(w, shape), T.reshape(x, shape[1:])
+        products = T.alloc_fragment(shape, T.float32)
+        sums = T.alloc_fragment(shape[:2], T.float32)
+        for i, g, j in T.Parallel(*shape):
+            products[i, g, j] = T.cast(by_vectors[i, g, j], T.float32) * of_x[g, j]
+        T.reduce_sum(products, sums, dim=2)
+        for i, g in T.Parallel(*shape[:2]):
+            total[i] += sums[i, g]
+
+
 def whole_classes(X, Xs, W, C, K, by, c, part, rows, columns, per, classes, turned, mirrored, epilogue, tensors):
     """Rows by · rows … of class c, by `per` vectors."""
     behind = c * K // GRAIN * GRAIN
@@ -102,8 +122,7 @@ def whole_classes(X, Xs, W, C, K, by, c, part, rows, columns, per, classes, turn
                 w[i, j] = T.if_then_else(k >= 0 and k < K, w[i, j], T.cast(0.0, W.dtype))
         for q in T.unroll(per):
             vector_of(X, Xs, part * per + q, step * columns, shift, columns, turned, x, step == 0 or step == steps - 1)
-            for i, j in T.Parallel(rows, columns):
-                total[q][i] += T.cast(w[i, j], T.float32) * x[j]
+            add_products(total[q], w, x, per == 1)
     for q in T.unroll(per):
         T.finalize_reducer(total[q])
         for i in T.Parallel(rows):

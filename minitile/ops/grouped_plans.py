@@ -115,8 +115,8 @@ def candidates(problem: Many, machine: Machine, wgmma: bool, shared: int) -> Ite
 def constants(plan: Plan, what: str) -> dict[str, int]:
     """The compile-time parameters of the kernels in grouped_gemm.py, which multiply `what`. Raises LaunchArgumentError
     for a plan that they cannot follow."""
-    if not plan.blocks or plan.split > 1 or plan.swap or any(plan.pad) or plan.cluster > 1 or plan.ahead or plan.stream:
-        hint = "it is persistent, with neither split-K nor stream-K nor swap nor clusters"
+    if not plan.blocks or plan.split > 1 or plan.swap or any(plan.pad) or plan.cluster > 1 or plan.ahead:
+        hint = "it is persistent, with neither split-K nor swap nor clusters"
         raise refused(f"the plan {plan} is none for {what}", hint)
     return {
         name: value for name, value in plan.constants.items() if name not in ("swap", "share", "share_rows", "ahead")

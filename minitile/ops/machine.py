@@ -4,7 +4,9 @@ The H200's rates are fitted to benchmarks/results/matmul_plans_h200.json.xz, 22,
 that what benchmarks/fit_matmul.py calls the loss is least (by gradients, in a copy of the model; fit_matmul.py says how
 far the model is off, and can refine the numbers). Its counts are NVIDIA's. Rates are what a kernel gets, not what a
 data sheet says: the H200 is at its power limit in every large GEMM, and its clock is what that leaves. Other GPUs have
-the H200's numbers, scaled by what the data sheets say of both; what is chosen for them is unmeasured.
+the H200's numbers, scaled: an H100's memory by what kernels got of both (H100_MEMORY), for few rows as well, while all
+else of it is the H200's; the others by data sheets. How many multiprocessors there are a device says itself. What is
+chosen for GPUs but the H200 is unmeasured, plan by plan.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ class Machine:
     it. side, thin: columns that a product costs more than it has, and those of one of few columns, less than 64. By how
     much more time products take in tiles of 64 rows (`low`) and of more than 128 (`tall`), and by mma.sync, where
     threads copy both operands (`by_warps`); turns: by how much less with two ping-pong teams. gap: between the
-    products of 64 of K, where no other warpgroup fills it.
+    products of 64 of K, where no other warpgroup fills it. port: of one multiprocessor's shared memory, in and out.
     line: µs that a line of 128 bytes, or less of it, takes into one multiprocessor's shared memory; one outside of the
     operand takes `outside` times that. eased: the share of it that goes where all others have nothing to do. chunk,
     element: µs of a chunk of 4 or 8 bytes that threads copy, and of one of 2 bytes; all_copy: the share of it that is
@@ -46,7 +48,6 @@ class Machine:
     after: a kernel that follows another one; padding: of what it reads and writes. Adding up split-K's sums takes, in a
     second kernel, `part` for each one and the bytes through `adding`; in a cluster `meet`, `meet_each` for each part,
     and a tile of f32 through `meeting`.
-    In stream-K, a part takes `told` until another block has it, and its bytes, out and in, go through `telling`.
     Of what a cluster's blocks share, `multicast` of the time goes; clustered: what such blocks wait for each other.
     cold: whether all comes from memory; missed_again: then, the share of it that comes once more for each further row
     of tiles where they are visited row by row, so that no neighbours ask for the same. few: the numbers for few rows by
@@ -67,6 +68,7 @@ class Machine:
     by_warps: float
     turns: float
     gap: float
+    port: float
     line: float
     outside: float
     eased: float
@@ -106,8 +108,6 @@ class Machine:
     meet: float
     meet_each: float
     meeting: float
-    told: float
-    telling: float
     dots: float
     dot: float
     dot_start: float
@@ -134,6 +134,7 @@ _H200 = Machine(
     by_warps=4.705,
     turns=1.101,
     gap=0.02438,
+    port=3.5e5,
     line=0.0008888,
     outside=2.183,
     eased=0.3709,
@@ -173,8 +174,6 @@ _H200 = Machine(
     meet=0.2137,
     meet_each=0.03647,
     meeting=8509,
-    told=1.5,
-    telling=4e4,
     dots=4.2e6,
     dot=0.1,
     dot_start=3.0,
@@ -194,13 +193,14 @@ def _with_few(machine: Machine, part: str, dram: float = 1.0) -> Machine:
 
 
 H200 = _with_few(_H200, "H200")
-_H100 = replace(_H200, name="H100", dram=2.8e6)
+H100_MEMORY = 2954 / 4020  # of an H200's rate: both measured, softmax of 131072x512 (benchmarks/results/memory_h100.md)
+_H100 = replace(_H200, name="H100", dram=_H200.dram * H100_MEMORY)
 _A100 = replace(
     _H200, name="A100", multiprocessors=108, shared=164 * 1024, flops=2.6e6, power=2.8e8, line=2e-3, l2=6e6, dram=1.4e6
 )
 _OTHERS = (  # part of the device's name, its numbers
     ("H100 PCIe", replace(_H200, name="H100 PCIe", flops=5e6, power=7e8, dram=1.7e6)),
-    ("H100", _with_few(_H100, "H100") if "H100" in FEW else _with_few(_H100, "H200", 2.8e6 / _H200.dram)),
+    ("H100", _with_few(_H100, "H100") if "H100" in FEW else _with_few(_H100, "H200", H100_MEMORY)),
     ("GH200", H200),
     ("H200", H200),
     ("A100", _A100),

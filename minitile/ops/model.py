@@ -40,7 +40,7 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
         machine = machine.few
     m, n, k, *_, size, result, products = problem
     high, wide, deep, stages, threads, blocks, panel, split, pad, teams, swap, together, sharing, *_, dots = plan[:15]
-    below, stream = plan.share_rows, plan.stream
+    below = plan.share_rows
     if dots:
         return _dots(problem, plan, machine)
     apart = split > 1 and not together
@@ -50,7 +50,7 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     tiles = rows * columns * split
     each = -(-tiles // processors)  # tiles of the fullest multiprocessor
     steps = -(-k // (deep * split))
-    share = 1.0 if stream else tiles / (each * machine.multiprocessors)  # of the time that multiprocessors have work
+    share = tiles / (each * machine.multiprocessors)  # of the time that multiprocessors have work
 
     # Bringing the tiles of a step. A line costs the same however little of it is wanted.
     a = _brought(m, k, problem.transpose_a, pad[0], high, rows, deep, size, machine)
@@ -75,7 +75,9 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     busy = turns if turns > fill else fill
     if by_warps:
         busy += machine.in_turn * min(turns, fill)
-    step = max(busy, turns * WARPGROUP / threads + gap / teams)
+    # What passes through shared memory: copies in, and each wgmma's 64 rows and all columns out.
+    passing = (high + wide + (0 if by_warps else -(-height // 64) * (64 + side))) * deep * size / machine.port
+    step = max(busy, passing, turns * WARPGROUP / threads + gap / teams)
     waits = machine.latency / (stages - 1)  # for one of the steps beyond those under way from the start
 
     # Storing a tile.
@@ -92,7 +94,8 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     else:
         across = _across(wide)
         groups = threads // WARPGROUP or 1
-        parts = max(1.0, height / GROUP_ROWS / (1 if teams > 1 else groups)) * wide / across
+        parts = max(1.0, side / GROUP_ROWS) if swap else wide / across  # a swapped tile's columns are rows of C
+        parts *= max(1.0, height / GROUP_ROWS / (1 if teams > 1 else groups))
         free = machine.shared - 1024 - OTHERS - stages * (high + wide) * deep * size
         two = parts < 2 or 2 * GROUP_ROWS * across * width * groups <= free
         store += parts * (2 if apart else 1) * (machine.box if two else machine.lone_box)
@@ -100,15 +103,7 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
 
     # What a multiprocessor does, from the first tile's last copy to the last tile's store.
     between = machine.tile + waited
-    told = 0.0  # bytes of parts
-    if stream:
-        groups = max(1, min(columns * steps, blocks // (-(-rows // below) * below)))
-        piece = -(-columns * steps // groups)
-        whole = max(piece * step, (piece - stages + 1) * waits) + (-(-columns // groups) - 1) * between
-        if columns % groups:
-            whole += machine.told + (1 + -(-steps // piece)) * high * wide * 4 / machine.telling
-            told = groups * rows * high * wide * 4.0
-    elif blocks:
+    if blocks:
         whole = max(each * steps * step, (each * steps - stages + 1) * waits) + (each - 1) * between / teams
         if teams > 1:
             whole = max(whole, -(-each // teams) * (steps * (multiply + gap) + between) - between)
@@ -129,8 +124,8 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
 
     # What all multiprocessors share.
     fresh = _fresh(problem, plan, rows, columns, machine)
-    again = 0.0 if panel or below > 1 or stream else machine.missed_again * (rows - 1)
-    written = m * n * (4 * split if apart else result) + told
+    again = 0.0 if panel or below > 1 else machine.missed_again * (rows - 1)
+    written = m * n * (4 * split if apart else result)
     held = size * k * (m + n * products) + m * n * result + (written if apart else 0)
     held += size * k * ((m if pad[0] else 0) + (n if pad[1] else 0))
     missed = 1.0 if machine.cold else min(1.0, max(COLD, (held - machine.cached) / machine.spilling))
@@ -210,10 +205,7 @@ def _across(wide: int) -> int:
 def _fresh(problem: Problem, plan: Plan, rows: int, columns: int, machine: Machine) -> float:
     """Bytes of the operands that come into the multiprocessors, each counted once for all tiles of one wave."""
     at_once = max(1.0, min(machine.multiprocessors, rows * columns * plan.split) / plan.split)
-    if plan.stream:
-        high = float(rows)
-    else:
-        high = (plan.panel if plan.panel > 0 else SQUARE) if plan.panel else max(1.0, -(-at_once // columns))
+    high = (plan.panel if plan.panel > 0 else SQUARE) if plan.panel else max(1.0, -(-at_once // columns))
     each = -(-rows // problem.products)
     high = high if high < each else each
     wide = min(columns, -(-at_once // high))

@@ -7,7 +7,7 @@ by a model (model.py) and is kept. On the way of a repeated call stand one look-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from minitile.driver.dispatch import for_users, raise_for_caller
@@ -35,7 +35,6 @@ from minitile.ops.operands import (
 )
 from minitile.ops.plan import LINE, Plan, Problem
 from minitile.ops.split.cluster import gemm_together
-from minitile.ops.split.stream import TAG, check_stream, gemm_stream, workspace_of
 from minitile.runtime.arrays import ArrayInfo
 from minitile.runtime.errors import LaunchError
 from minitile.target import target_at
@@ -122,8 +121,6 @@ def assembled(problem: Problem, dtype: DType, result: DType, plan: Plan, target:
 
     specs = [operand(m, k, transpose_a, plan.pad[0]), operand(k, n, transpose_b, plan.pad[1])]
     specs.append(spec(*_written(problem, result, plan)))
-    if plan.stream:
-        specs += [spec(*described) for described in workspace_of(plan)]
     made = _kernel(dtype, result, transpose_a, transpose_b, plan).compile(*specs, target=target)
     made.executable.program.assembled  # noqa: B018
 
@@ -214,12 +211,7 @@ def _first_call(a: Any, b: Any, out: Any, dtype: Any, plan: Plan | None, key: Ke
     if key is not None and executable is not None and product.info.device_kind == "cuda":
         p, frame = product.problem, _workspace(product)
         sizes = {"M": p.m, "N": p.n, "K": p.k, "G": p.n, "L": p.k}  # the last two: as gemv names those of B
-        more = None
-        if plan.stream:
-            sizes |= {"slots": plan.blocks, "tag": TAG}
-            makers = [frame.like(frame.empty(*described, out)) for described in workspace_of(plan)]
-            more = partial(_all_of, makers)
-        remember(known, key, executable, sizes, frame, out, more)
+        remember(known, key, executable, sizes, frame, out)
     return out
 
 
@@ -231,8 +223,6 @@ def _multiply(
         raise refused(f"no cluster adds up this: {plan}", "at most 8 blocks, each part with whole 8 rows of a tile")
     if plan.dots:
         return _multiply_by_threads(product, plan, out, epilogue, tensors)
-    if plan.stream:
-        check_stream(product.problem, plan)
     a, b = _padded(product, plan)
     p = product.problem
     kernel = _kernel(
@@ -243,13 +233,10 @@ def _multiply(
         kernel(a, b, parts)
         summed(product.result, epilogue)(parts, out, *tensors)
         return None
-    beside: list[Any] = []
-    if plan.stream:
-        beside = [_workspace(product).empty(*described, a) for described in workspace_of(plan)] + [TAG]
-    kernel(a, b, out, *beside, *tensors)
+    kernel(a, b, out, *tensors)
     if epilogue is not None:
         return None
-    return None if any(plan.pad) or a is not product.a or b is not product.b else kernel.executable(a, b, out, *beside)
+    return None if any(plan.pad) or a is not product.a or b is not product.b else kernel.executable(a, b, out)
 
 
 def _multiply_by_threads(
@@ -269,10 +256,6 @@ def _multiply_by_threads(
     row = None if form.turned else reshaped(x, (x.shape[0] * p.k,))
     kernel(x, reshaped(w[: groups * classes], (groups, classes * p.k)), out, w, row, *tensors)
     return None
-
-
-def _all_of(makers: Sequence[Callable[[], Any]]) -> list[Any]:
-    return [make() for make in makers]
 
 
 def _written(problem: Problem, result: DType, plan: Plan) -> tuple[tuple[int, ...], DType]:
@@ -306,9 +289,6 @@ def _kernel(
     loose = any(plan.pad) or plan.apart
     if plan.split > 1 and plan.together:
         made = gemm_together(dtype, result, transpose_a, transpose_b, loose, epilogue)
-    elif plan.stream:
-        high, wide = (plan.block_N, plan.block_M) if plan.swap else (plan.block_M, plan.block_N)
-        made = gemm_stream(dtype, result, transpose_a, transpose_b, loose, high, wide, epilogue)
     else:
         made = gemm(dtype, f32 if plan.apart else result, transpose_a, transpose_b, plan.apart, loose, epilogue)
     return made.configured(**plan.constants)

@@ -61,7 +61,6 @@ class Plan(NamedTuple):
     the same cluster. share_rows: so many with neighbouring rows are a cluster, too, which reads the columns of B once.
     ahead: B's first tiles are brought before the kernel in front has ended, which must not write it.
     dots: by threads (gemv.py), no tensor cores: a block has block_M of the few vectors by block_N rows of the matrix.
-    stream: stream-K (split/stream.py): each of `blocks` has an equal share of all steps of K of all tiles.
     """
 
     block_M: int
@@ -80,7 +79,6 @@ class Plan(NamedTuple):
     ahead: bool = False
     dots: bool = False
     share_rows: int = 1
-    stream: bool = False
 
     def __str__(self) -> str:
         words = [f"{self.block_M}x{self.block_N}x{self.block_K}, {self.stages} stages, {self.threads} threads"]
@@ -96,7 +94,6 @@ class Plan(NamedTuple):
         words += [f"B shared by {self.share_rows}"] if self.share_rows > 1 else []
         words += ["B ahead"] if self.ahead else []
         words += ["by threads"] if self.dots else []
-        words += ["stream-K"] if self.stream else []
         return ", ".join(words)
 
     @property
@@ -111,12 +108,12 @@ class Plan(NamedTuple):
 
     @property
     def constants(self) -> dict[str, int]:
-        """The compile-time parameters of `gemm`, of `gemm_together`, of `gemm_stream`, or of `gemv`."""
+        """The compile-time parameters of `gemm`, of `gemm_together`, or of `gemv`."""
         values = self._asdict()
         if self.dots:
             return {name: values[name] for name in ("block_M", "block_N", "block_K", "threads")}
         if self.split > 1 and self.together:
             names = ("block_M", "block_N", "block_K", "stages", "threads", "swap", "share", "share_rows", "ahead")
             return {**{name: values[name] for name in names}, "parts": self.split}
-        without = ("split", "pad", "together", "dots", "stream", *(("panel", "teams", "share") if self.stream else ()))
+        without = ("split", "pad", "together", "dots")
         return {name: value for name, value in values.items() if name not in without}

@@ -26,20 +26,21 @@ SPLITS, SHARES = (2, 3, 4, 6, 8), (1, 2, 4)
 LEAST_SHARE = 256  # of K
 HALVES = 128  # rows, of which more may be in two tiles
 APART = 1 / 3  # of the multiprocessors, if more have tiles of one of two rows, a second kernel may add up two parts
-LEAST_STREAM, LEAST_PIECE = 96 * 128, 8  # elements of a tile of stream-K, and steps of each block
 DEEP = 160  # rows and columns of a tile whose steps are 128 of K
 LEAST_STAGES, MOST_STAGES = 3, 8
 STAGED = 27 * 1024  # bytes that results may take on their way
+ENOUGH = 5  # stages; where there are fewer, one more is worth less room for results
+LONE, BARRIERS = 32, 1024  # elements of a thread in a box of 64 × 64 of its warpgroup; bytes
 
 
 def thin_plans(problem: Problem, machine: Machine, shared: int, every: bool = False) -> Iterator[Plan]:
     """What may suit a problem, for wgmma and blocks of at most `shared` bytes. every: also what is rarely best:
-    clusters that share few rows, the other depth of a step, clusters that share the weights, and stream-K."""
+    clusters that share few rows, the other depth of a step, and clusters that share the weights."""
     yield from _in_tiles(problem, machine, shared, every, -(-problem.m // IN_ONE) or 1)
     if HALVES < problem.m <= IN_ONE:
         for plan in _in_tiles(problem, machine, shared, every, 2):
             if plan.share == 1:
-                beside = plan._replace(panel=0 if plan.together or plan.stream else 8)
+                beside = plan._replace(panel=0 if plan.together else 8)
                 yield beside
                 if every and plan.blocks % 2 == 0 and plan.split * 2 <= MOST_CLUSTER:
                     yield beside._replace(share_rows=2)
@@ -72,6 +73,8 @@ def _filled(base: Plan, problem: Problem, tiles: int, processors: int, shared: i
     box = (base.block_M + base.block_N) * base.block_K * problem.size
     area, share = base.block_M * base.block_N, base.share
     whole = min(MOST_STAGES, (shared - STAGED) // box)
+    if whole < ENOUGH:
+        whole = max(whole, min(ENOUGH, (shared - LONE * problem.result * base.threads - BARRIERS) // box))
     sums = min(MOST_SUMS, BLOCK_REGISTERS // (base.threads + PRODUCER_THREADS) - TURNING)
     if whole >= LEAST_STAGES and (problem.result == 2 or area <= sums * base.threads):
         yield base._replace(stages=whole)
@@ -83,18 +86,6 @@ def _filled(base: Plan, problem: Problem, tiles: int, processors: int, shared: i
             half = min(MOST_STAGES, (shared // 2 - 4096 - area * problem.result) // box)
             if half >= LEAST_STAGES and base.block_N <= 128:  # two blocks of a multiprocessor
                 yield base._replace(stages=half)
-        columns = -(-problem.n // base.block_N)
-        steps = columns * -(-problem.k // base.block_K)
-        groups = processors // (-(-problem.m // base.block_M) or 1)
-        if (
-            every
-            and groups
-            and area >= LEAST_STREAM
-            and share == 1
-            and columns % groups
-            and steps >= LEAST_PIECE * groups
-        ):
-            yield base._replace(stages=whole, blocks=processors, stream=True)
     for split in SPLITS:
         cluster = split * share
         if base.block_N % (8 * split) or cluster > MOST_CLUSTER or problem.k < split * LEAST_SHARE:

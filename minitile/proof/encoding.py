@@ -45,7 +45,7 @@ class Encoder:
         return self._record(value)
 
     def _record(self, value: Any) -> Any:
-        return {type(value).__name__: [self(getattr(value, each.name)) for each in fields(value)]}
+        return {type(value).__name__: [self(getattr(value, each.name)) for each in fields(value) if each.init]}
 
     def _place(self, key: Any, value: Any) -> int:
         if key not in self._places:

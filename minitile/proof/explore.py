@@ -15,7 +15,7 @@ from math import lcm, prod
 from typing import Any, TypeAlias
 
 from minitile.proof.barriers import Lap
-from minitile.proof.registers import is_symbol
+from minitile.proof.registers import LAUNCH, is_symbol
 from minitile.proof.semantics import Fork, Machine, Question, Residue
 from minitile.proof.state import ALL, State, Warp, bits, without_empty
 from minitile.proof.text import ARITHMETIC, Fault, Launch, Program, Refused, parse
@@ -96,7 +96,7 @@ def closed(
             for case in cases:
                 residues = {key: (moduli[key], residue) for key, residue in case.items()}
                 left = begin + seconds - time.thread_time()
-                explorer = Explorer(program, launch, frozenset(together), residues, most_states - found, left)
+                explorer = Explorer(program, launch, frozenset(together), residues, most_states, left, found)
                 try:
                     listed.append(tuple(explorer.explore()))
                     found += len(listed[-1])
@@ -139,7 +139,7 @@ def _added(moduli: dict[Any, int], root: Any, modulus: int, most: int | None = N
 
 
 class Explorer:
-    """Explores one case, to a set of states at questions in normal form."""
+    """Explores one case, to a set of states at questions in normal form; `found`: states of other cases."""
 
     def __init__(
         self,
@@ -149,10 +149,11 @@ class Explorer:
         residues: Mapping[Any, tuple[int, int]],
         most_states: int,
         seconds: float,
+        found: int = 0,
     ) -> None:
         self.program = program
         self.machine = Machine(program, launch, residues, together)
-        self.most_states, self.steps = most_states, 0
+        self.most_states, self.found, self.steps = most_states, found, 0
         self.seconds, self.until = seconds, time.thread_time() + seconds
         self._foreseen: dict[tuple[int, str], Value] = {}
         self.starts = self._starts()
@@ -203,7 +204,7 @@ class Explorer:
             listed.append(state.copy())
             if len(seen) == MANY_STATES and (found := self._residue(state)):
                 raise Residue(0, "a bound that hangs on a residue", *found)
-            if len(seen) > self.most_states:
+            if self.found + len(seen) > self.most_states:
                 raise Refused(0, f"more than {self.most_states} states")
             question = self.run(state)  # asked again: counters may have been shifted
             if question is None:
@@ -287,8 +288,36 @@ class Explorer:
             for base in self._bases(state):
                 if len(base[1]) == depth:
                     self._shift(state, base)
+        self._forget_common(state)
         self._rename(state)
         return self._key(state)
+
+    @staticmethod
+    def _forget_common(state: State) -> None:
+        """Drops what every warp that runs knows: accesses and completions behind which all that they may yet do comes,
+        and what they may yet be told. What a phase must have been told of (rules L and E) stays."""
+        common = -1
+        for warp in state.warps:
+            common &= -1 if warp.done else warp.known
+        if common <= 0:
+            return
+        under_way = {event for queue in state.products.values() for _, event, _, _ in queue}
+        state.accesses = [each for each in state.accesses if (each.id | each.fence) & ~common or each.id in under_way]
+        for at, barrier in state.mbarriers.items():
+            asked = barrier.bare
+            for event, _, _ in barrier.waits:
+                asked |= event
+            state.mbarriers[at] = replace(
+                barrier,
+                last=barrier.last & ~common,
+                before=barrier.before & ~common,
+                fence=barrier.fence & ~common,
+                released=barrier.released & ~(common & ~asked),
+                done=barrier.done & ~common,
+            )
+        for number, named in state.named.items():
+            state.named[number] = replace(named, last=named.last & ~common, released=named.released & ~common)
+        state.ended &= ~common
 
     def _bases(self, state: State) -> list[Any]:
         found = {v.base for warp in state.warps for v in warp.registers.values() if isinstance(v, Counter)}
@@ -380,7 +409,17 @@ class Explorer:
         return warp.registers.get(arg, TOP)
 
     def _drop_instances(self, state: State) -> None:
-        """Forgets what oracles have answered for instances of loops that no warp can come to any more."""
+        """Forgets what oracles have answered for instances of loops that no warp can come to any more, and of loops
+        that no warp is in or may yet start."""
+        counted = {v.base for warp in state.warps for r in warp.registers.values() for v in counters_in(r)}
+        over: dict[Any, bool] = {}
+        for key in list(state.oracle):
+            base = key[0]
+            if base[2] != LAUNCH and base not in counted:
+                if base not in over:
+                    over[base] = not any(self._may_start(warp, base) for warp in state.warps)
+                if over[base]:
+                    del state.oracle[key]
         gone: dict[Any, bool] = {}
         for answers in (state.oracle, state.facts):
             for key in [key for key in answers if counters_in(key)]:
@@ -424,7 +463,8 @@ class Explorer:
             low, high = old[(at, difference)]
             if at == base:
                 low, high = _lowered(low, high, by, self.machine.divisor(at, difference), self.machine.constants(at))
-            state.oracle[moved((at, difference), lower)] = low, high
+            (start, *rest), asked = moved(at, lower), moved(Affine(difference, 0), lower)
+            state.oracle[(moved(Affine(start, 0), lower).terms, *rest), asked.terms] = low, high
 
     def _rename(self, state: State) -> None:
         """Names events in the order in which a walk through the state meets them; forgets those nothing asks for."""

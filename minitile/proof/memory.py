@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from minitile.proof.events import Access, Footprint
-from minitile.proof.state import ALL, State, Warp, bits
+from minitile.proof.state import ALL, State, Warp, lanes_in
 from minitile.proof.text import Fault
 
 
@@ -22,6 +22,8 @@ class Memory:
         self.known: dict[tuple[tuple[int, int], ...], Footprint] = {}
         self.unions: dict[tuple[int, int], Footprint] = {}
         self.made: dict[tuple[tuple[int, ...], int, int, bool], Footprint] = {}
+        self.met: dict[tuple[int, int], bool] = {}
+        self.barriers: dict[tuple[int, ...], int] = {}
 
     def span(self, start: int, size: int, line: int, align: int = 0) -> int:
         """The units of `size` bytes at `start`."""
@@ -45,7 +47,7 @@ class Memory:
         """`size` bytes by each of these lanes; `to_all`: all that they name is accessed by each lane of the warp."""
         key = addresses, size, lanes, to_all
         if key not in self.made:
-            shares = tuple((n, self.span(addresses[n], size, line)) for n in bits(lanes))
+            shares = tuple((n, self.span(addresses[n], size, line)) for n in lanes_in(lanes))
             if to_all:
                 total = 0
                 for _, mine in shares:
@@ -60,6 +62,22 @@ class Memory:
             other = dict(b.shares)
             self.unions[key] = self.of(tuple((lane, mine | other[lane]) for lane, mine in a.shares))
         return self.unions[key]
+
+    def meet(self, a: Footprint, b: Footprint) -> bool:
+        """Whether two footprints share a unit."""
+        key = a.number, b.number
+        if key not in self.met:
+            self.met[key] = bool(a.units & b.units)
+        return self.met[key]
+
+    def of_barriers(self, addresses: tuple[int, ...]) -> int:
+        """The units of mbarriers at these addresses."""
+        if addresses not in self.barriers:
+            total = 0
+            for at in addresses:
+                total |= ((1 << 8 // self.unit) - 1) << at // self.unit
+            self.barriers[addresses] = total
+        return self.barriers[addresses]
 
     def access(
         self,
@@ -84,7 +102,7 @@ class Memory:
         units, lanes = foot.units, ALL if begun >= 0 else foot.lanes
         if write and foot.clash and not same and not atomic:
             raise Fault(line, "two lanes write the same bytes")
-        if any(units & (((1 << 8 // self.unit) - 1) << at // self.unit) for at in state.mbarriers):
+        if units & self.of_barriers(tuple(state.mbarriers)):
             raise Fault(line, "touches an mbarrier")
         if units & self.outside:
             raise Fault(line, "out of bounds of shared memory")
@@ -93,7 +111,7 @@ class Memory:
         knows, by = warp.knows(lanes), (warp.number // 4 * 4 if begun >= 0 else warp.number, warp.pc)
         own = {event for event, _ in warp.own}
         for each in state.accesses:
-            if (write or each.write) and each.foot.units & units and not (atomic and each.atomic):
+            if (write or each.write) and not (atomic and each.atomic) and self.meet(each.foot, foot):
                 _ordered(each, warp, line, knows, own, foot, asynchronous)
         if write:
             state.written |= units

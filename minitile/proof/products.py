@@ -17,10 +17,12 @@ _ITEM = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 
 
 class Products(Registers):
-    """`products`: registers that products hold, as bits; `covered`: what operands read."""
+    """`products`: registers that products hold, as bits; `named`: those that each instruction names, as
+    accumulators and as a fragment; `covered`: what operands read."""
 
     memory: Memory
     products: dict[str, int]
+    named: list[tuple[int, int]]
     covered: dict[tuple[tuple[int, int, int, int], ...], Footprint]
 
     def _product_registers(self) -> dict[str, int]:
@@ -34,6 +36,13 @@ class Products(Registers):
 
     def _bits(self, names: set[str]) -> int:
         return sum(1 << self.products[each] for each in names if each in self.products)
+
+    def _named(self, each: Instruction) -> tuple[int, int]:
+        """Accumulators and fragments that a product names, as bits."""
+        if not each.op.startswith("wgmma.mma_async"):
+            return 0, 0
+        accumulators, first = (self._bits(set(registers(arg))) for arg in each.args[:2])
+        return accumulators, first if each.args[1].startswith("{") else 0
 
     def wgmma(self, state: State, warp: Warp, each: Instruction, lanes: int) -> bool:
         if lanes != ALL:
@@ -63,8 +72,7 @@ class Products(Registers):
         if match[3] not in _ITEM or _ITEM[match[3]] * int(match[2]) != 32 or not args[0].startswith("{"):
             raise Refused(line, f"not known: {each.op}")
         fragment = args[1].startswith("{")
-        accumulators = self._bits(set(registers(args[0])))
-        fragments = self._bits(set(registers(args[1]))) if fragment else 0
+        accumulators, fragments = self.named[each.pc]
         form = (f"n{match[1]}", args[0])
         if warp.dirty & (accumulators | fragments):
             raise Fault(line, "no wgmma.fence since an access to registers of this product")

@@ -14,8 +14,8 @@ from math import gcd, lcm
 from typing import Any
 
 from minitile.proof.operations import computed, is_real
-from minitile.proof.state import ALL, State, Warp, bits
-from minitile.proof.text import INTEGER, Instruction, Launch, Program, Refused
+from minitile.proof.state import ALL, State, Warp, lanes_in
+from minitile.proof.text import ATOMIC, INTEGER, Instruction, Launch, Program, Refused
 from minitile.proof.values import (
     NEAR,
     SMALL,
@@ -135,9 +135,12 @@ class Registers:
         for each in program.code:
             if each.base == "mov" and each.args[0] in self.loops:
                 starts.setdefault(each.args[0], []).append(each.args[1])
-        # How many loops with one start and bound come before a loop: what they count is looked at apart.
+        loaded = _made_of_loaded(program)
+        # A name for what loops count that are looked at apart: how many loops with one start and bound come before, and
+        # whether a start is made of what is loaded.
         self.generation = {
-            a.head: sum(
+            a.head: 2
+            * sum(
                 b.back < a.head
                 and b.bound == a.bound
                 and bool(program.ahead[b.back] >> a.head & 1)
@@ -145,6 +148,7 @@ class Registers:
                 and [o for o in self.around[a.head] if o is not a] == [o for o in self.around[b.head] if o is not b]
                 for b in program.loops
             )
+            + (not loaded.isdisjoint(starts.get(a.counter, ())))
             for a in program.loops
         }
 
@@ -210,17 +214,19 @@ class Registers:
 
     def address(self, warp: Warp, arg: str, lanes: int, line: int) -> tuple[int, ...]:
         """An address for each lane; of lanes that do not take part, 0."""
-        match = re.fullmatch(r"\[(%?\w+)(?:\+(-?\d+))?\]", arg)
-        values = lanes_of(self.value(warp, match[1]) if match else TOP)
-        for lane in bits(lanes):
-            if not isinstance(values[lane], int):
-                raise self.unknown_number(line, arg, values[lane])
-        offset = int(match[2] or 0) if match else 0
-        return tuple((v + offset) % (1 << 32) if lanes >> n & 1 else 0 for n, v in enumerate(values))
+        name, offset = _operand_of_address(arg)
+        values = self.value(warp, name) if name else TOP
+        found = _located(values, offset, lanes)
+        if found is None:
+            values = lanes_of(values)
+            raise self.unknown_number(
+                line, arg, next(values[n] for n in lanes_in(lanes) if not isinstance(values[n], int))
+            )
+        return found
 
     def one_address(self, warp: Warp, arg: str, lanes: int, line: int) -> int:
         value = self.address(warp, arg, lanes, line)
-        found = {value[lane] for lane in bits(lanes)}
+        found = {value[lane] for lane in lanes_in(lanes)}
         if len(found) != 1:
             raise Refused(line, f"addresses that differ in the warp: {arg}")
         return found.pop()
@@ -273,6 +279,8 @@ class Registers:
         if not each.guard:
             return warp.mask
         value = warp.registers.get(each.guard, TOP)
+        if not isinstance(value, tuple) and (truth := self.truth(state, value)) in (0, 1):
+            return warp.mask if truth != each.negated else 0
         truths = tuple(self.truth(state, v) if warp.mask >> n & 1 else 0 for n, v in enumerate(lanes_of(value)))
         unknowns = [n for n, v in enumerate(truths) if v not in (0, 1)]
         if value is UNIFORM or len(unknowns) == 1:
@@ -289,9 +297,12 @@ class Registers:
             return warp.mask, True
         value = warp.registers.get(each.guard, TOP)
         skipped, lanes, known = 1 if each.negated else 0, 0, True
+        if not isinstance(value, tuple):
+            truth = self.truth(state, value, False)
+            return warp.mask * (truth != skipped), truth in (0, 1)
         values = lanes_of(value)
         memo: dict[int, Value] = {}
-        for n in bits(warp.mask):
+        for n in lanes_in(warp.mask):
             truth = memo.get(id(values[n]))
             if truth is None:
                 truth = memo[id(values[n])] = self.truth(state, values[n], False)
@@ -305,7 +316,7 @@ class Registers:
 
     def above(self, state: State, base: Any, value: int, bound: Affine) -> Value:
         """Whether base + value < bound."""
-        difference = plus(Affine(bound.terms, 0), Affine(base[0], 0), -1).terms
+        difference = _difference(bound.terms, base[0])
         value -= bound.const
         if not difference:
             return int(value < 0)
@@ -317,7 +328,7 @@ class Registers:
         for key in (((begin, (), LAUNCH), difference), (base, difference)):
             if any(v is TOP or v is UNIFORM for v in key[0][1]):
                 return UNIFORM
-            low, high = state.oracle.get(key, (self.lowest(key), None))
+            low, high = state.oracle.get(key) or (self.lowest(key), None)
             if value <= low:
                 return 1
             if high is not None and value >= high:
@@ -410,7 +421,7 @@ class Registers:
         if not (launch_wide(a) and launch_wide(b)):
             return unknown(a, b)
         if variables_in(a) or variables_in(b):
-            return compare("lt", kind, *(v % (1 << 32) if isinstance(v, int) else v for v in (a, b)))
+            instance = ()  # which the value says itself
         if isinstance(a, Affine) and isinstance(b, int):
             base: Any = ((), instance, 0)
             if FAR < b - 1 - a.const < self.constants(base):
@@ -508,7 +519,7 @@ class Registers:
             name, kind = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}.get(said[0], said[0]), said[1]
             a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
             if isinstance(a, tuple) or isinstance(b, tuple):
-                return by_lane(lambda x, y: _of_lanes(name, kind, x, y), a, b)
+                return _compared(name, kind, a, b)
             return self.test(state, warp, each.pc, name, kind, a, b)
         if form == "selp":
             width = int(said[0])
@@ -568,12 +579,70 @@ class Registers:
         return by_lane(_low, value)
 
 
+@lru_cache(maxsize=1 << 16)
+def _difference(bound: Any, start: Any) -> Any:
+    return plus(Affine(bound, 0), Affine(start, 0), -1).terms
+
+
+@lru_cache(maxsize=1 << 16)
+def _located(values: Value, offset: int, lanes: int) -> tuple[int, ...] | None:
+    """An address for each of these lanes; of others 0; None: not all are known."""
+    each_lane = lanes_of(values)
+    if not all(isinstance(each_lane[lane], int) for lane in lanes_in(lanes)):
+        return None
+    return tuple((v + offset) % (1 << 32) if lanes >> n & 1 else 0 for n, v in enumerate(each_lane))
+
+
+@lru_cache(maxsize=4096)
+def _operand_of_address(arg: str) -> tuple[str, int]:
+    """[%r+4]: register or name, and offset; ("", 0) of another form."""
+    match = re.fullmatch(r"\[(%?\w+)(?:\+(-?\d+))?\]", arg)
+    return (match[1], int(match[2] or 0)) if match else ("", 0)
+
+
+_KEEPS_COUNTER = ("mov", "add", "sub", "mad", "selp", "shfl", "cvt")
+
+
 def _constants(program: Program) -> list[int]:
-    """Constants that comparisons and minima of the text name."""
-    compared = [each for each in program.code if each.base in ("setp", "min")]
+    """Constants that the text compares counters or bounds with, or sums of them, and those of minima."""
+    counted = {name for each in program.loops for name in (each.counter, each.bound)}
+    grown = True
+    while grown:
+        more = {
+            name
+            for each in program.code
+            if each.base in _KEEPS_COUNTER and not counted.isdisjoint(each.reads)
+            for name in each.writes
+        }
+        grown, counted = not more <= counted, counted | more
+    compared = [
+        each
+        for each in program.code
+        if each.base == "min" or (each.base == "setp" and not counted.isdisjoint(each.args[1:]))
+    ]
     names = {arg for each in compared for arg in each.args[1:]}
     moved = [each.args[1] for each in program.code if each.base == "mov" and each.args[0] in names]
     return [int(arg, 0) for arg in (*names, *moved) if INTEGER.fullmatch(arg)]
+
+
+def _made_of_loaded(program: Program) -> frozenset[str]:
+    """Registers in which there may be what is computed of what is loaded from memory."""
+    found: set[str] = set()
+    while True:
+        more = {
+            name
+            for each in program.code
+            if each.op.startswith(("ld.global", "ld.shared", *ATOMIC)) or not found.isdisjoint(each.reads)
+            for name in each.writes
+        }
+        if more <= found:
+            return frozenset(found)
+        found |= more
+
+
+@lru_cache(maxsize=1 << 14)
+def _compared(name: str, kind: str, a: Value, b: Value) -> Value:
+    return by_lane(lambda x, y: _of_lanes(name, kind, x, y), a, b)
 
 
 def _of_lanes(name: str, kind: str, a: Value, b: Value) -> Value:

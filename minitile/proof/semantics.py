@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minitile.proof import barriers
+from minitile.proof.blocks import Block, blocks
 from minitile.proof.divergence import diverge
 from minitile.proof.events import Footprint, MBarrier, replace
 from minitile.proof.memory import Memory, fence
@@ -32,6 +33,7 @@ from minitile.proof.text import (
     Region,
     is_plain,
     is_wait,
+    wide,
 )
 from minitile.proof.values import (
     TOP,
@@ -116,6 +118,9 @@ class Machine(Products):
                 raise Refused(each.line, "a wait that is not tried again at once")
         self.open = [self._open(each) for each in program.code]
         self.touches = [self._bits({*each.reads, *each.writes}) for each in program.code]
+        self.named = [self._named(each) for each in program.code]
+        self.blocks = blocks(program, self.touches, self.around)
+        self.left: dict[tuple[Any, ...], tuple[Value, ...]] = {}  # what blocks leave, by place and what they read
         self.plain = [is_plain(each) for each in program.code]
         self.computes = [  # whether nothing that matters lies between an open branch and its end
             all(
@@ -125,15 +130,18 @@ class Machine(Products):
             )
             for pc, end in enumerate(self.open)
         ]
-        self.decides = [  # whether only what is computed hangs on the branch, and matters
+        self.decides = [  # whether only what is computed hangs on the branch, and matters; or copies do
             end > 0
             and not self.computes[pc]
-            and all(self.plain[i] or program.code[i].base == "bra" for i in range(pc + 1, end))
+            and (
+                all(self.plain[i] or program.code[i].base == "bra" for i in range(pc + 1, end))
+                or any(program.code[i].base == "cp" for i in range(pc + 1, end))
+            )
             for pc, end in enumerate(self.open)
         ]
 
         self.alike = [self._alike(each) for each in program.code]
-        self.wide = {name for each in program.code for name in _wide(each)}
+        self.wide = {name for each in program.code for name in wide(each)}
 
     def _alike(self, each: Instruction) -> bool:
         """Whether both arms of a branch do the same but for arithmetic, of which the jump's own arm has none on
@@ -156,6 +164,18 @@ class Machine(Products):
         same = [i.text for i in first] == [i.text for i in second] and all(computed.isdisjoint(i.reads) for i in first)
         return same and quiet and self.program.live[end].isdisjoint(computed)
 
+    def pass_block(self, state: State, warp: Warp, block: Block) -> None:
+        """Executes a block by all lanes, or takes from before what it leaves."""
+        key = (warp.pc, *(self.value(warp, name) for name in block.reads))
+        left = self.left.get(key)
+        if left is None:
+            for each in block.code:
+                self.arithmetic(state, warp, each, ALL)
+            self.left[key] = tuple(warp.registers[name] for name in block.writes)
+        else:
+            warp.registers.update(zip(block.writes, left, strict=True))
+        warp.pc = block.end
+
     # -- one instruction
 
     def step(self, state: State, warp: Warp) -> bool:
@@ -165,6 +185,10 @@ class Machine(Products):
         while warp.stack and warp.stack[-1][0] == warp.pc:
             warp.mask, warp.stack = warp.stack[-1][1], warp.stack[:-1]
         each = self.program.code[warp.pc]
+        block = self.blocks[warp.pc]
+        if block and warp.mask == ALL:
+            self.pass_block(state, warp, block)
+            return True
         if warp.pc in self.program.regions:
             self.pass_region(warp, self.program.regions[warp.pc])
             return True
@@ -770,14 +794,6 @@ class Machine(Products):
             raise Fault(each.line, f"misaligned: {size} bytes at {at}, by {align}")
         foot = self.memory.of(((lanes.bit_length() - 1, self.memory.span(at, size, each.line, align)),))
         return self.memory.access(state, warp, each.line, foot, write=write, asynchronous=True)
-
-
-def _wide(each: Instruction) -> tuple[str, ...]:
-    """Registers of an instruction that may be of 64 bits."""
-    if each.base == "cvt":
-        types = each.op.split(".")
-        return (*(each.writes if "64" in types[-2] else ()), *(each.reads if "64" in types[-1] else ()))
-    return (*each.writes, *each.reads) if re.search(r"\.[busf]64\b|\.wide\.", each.op) else ()
 
 
 __all__ = ["BASE", "Fork", "Machine", "Question", "Residue"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from minitile.proof.events import Access, MBarrier, NamedBarrier, Product
@@ -49,14 +50,14 @@ class Warp:
         if not self.extra:
             return self.known
         both = -1
-        for lane in _bits(lanes):
+        for lane in lanes_in(lanes):
             both &= self.extra.get(lane, 0)
         return self.known | both if lanes else self.known
 
     def releases(self, lanes: int) -> int:
         """What is known once all of these lanes have arrived: each brings its share."""
         out = self.known
-        for lane in _bits(lanes):
+        for lane in lanes_in(lanes):
             out |= self.extra.get(lane, 0)
         for event, whose in self.own:
             out |= event if not whose & ~lanes else 0
@@ -66,7 +67,7 @@ class Warp:
         if lanes == ALL:
             self.known |= ids
         else:
-            for lane in _bits(lanes):
+            for lane in lanes_in(lanes):
                 self.extra[lane] = self.extra.get(lane, 0) | ids
 
     def did(self, event: int, lanes: int) -> None:
@@ -100,14 +101,16 @@ def without_empty(groups: tuple[Any, ...]) -> tuple[Any, ...]:
     return groups[first:]
 
 
-def _bits(mask: int) -> Iterable[int]:
+def bits(mask: int) -> Iterable[int]:
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
         mask ^= low
 
 
-bits = _bits
+@lru_cache(maxsize=4096)
+def lanes_in(mask: int) -> tuple[int, ...]:
+    return tuple(bits(mask))
 
 
 @dataclass(slots=True)

@@ -640,3 +640,11 @@ def _next_kept(code: list[Instruction], needed: frozenset[str]) -> tuple[int, ..
         if idle and each.pc not in targets and needed.isdisjoint(each.writes) and products.isdisjoint(touched):
             out[each.pc] = out[each.pc + 1]
     return tuple(out)
+
+
+def wide(each: Instruction) -> tuple[str, ...]:
+    """Registers of an instruction that may be of 64 bits."""
+    if each.base == "cvt":
+        types = each.op.split(".")
+        return (*(each.writes if "64" in types[-2] else ()), *(each.reads if "64" in types[-1] else ()))
+    return (*each.writes, *each.reads) if re.search(r"\.[busf]64\b|\.wide\.", each.op) else ()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from hashlib import sha256
 from math import gcd
@@ -25,12 +25,22 @@ from typing import Any, Final, TypeAlias
 SMALL: Final = 8  # counters may be compared with constants below this, at most
 DEEP: Final = 8  # symbols are not nested deeper than this
 CUTS: Final = 4  # and not more often named in short
-NEAR: Final = 4  # and with a bound plus at most this
+NEAR: Final = 1  # and with a bound plus at most this
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
     name: str
+
+
+def _hashed(self: Any) -> int:
+    """The hash of a value, which may be nested deeply: it is computed once."""
+    try:
+        return int(self._hash)
+    except AttributeError:
+        found = hash(tuple(getattr(self, each.name) for each in fields(self) if each.init))
+        object.__setattr__(self, "_hash", found)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,8 @@ class Affine:
 
     terms: tuple[tuple[Hashable, int], ...]
     const: int
+    _hash: int = field(init=False, repr=False, compare=False)
+    __hash__ = _hashed
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,8 @@ class Counter:
     base: tuple[tuple[tuple[Hashable, int], ...], tuple[Any, ...], int]
     value: int
     since: bool = False
+    _hash: int = field(init=False, repr=False, compare=False)
+    __hash__ = _hashed
 
     @property
     def terms(self) -> tuple[tuple[Hashable, int], ...]:
@@ -84,6 +98,8 @@ class Predicate:
     ("not", p), ("and", p, q), ("or", p, q) over predicates, 0, 1."""
 
     expression: tuple[Any, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+    __hash__ = _hashed
 
 
 _MADE = (Affine, Counter, Predicate, Stored, tuple)
@@ -137,6 +153,8 @@ def variables_in(value: Any) -> frozenset[Counter | Stored]:
 
 def counters_in(value: Any) -> tuple[Counter, ...]:
     """Every counter that a value is made of."""
+    if isinstance(value, (int, Unknown)):
+        return ()
     return tuple(each for each in variables_in(value) if isinstance(each, Counter))
 
 
@@ -187,7 +205,7 @@ def moved(value: Any, counter: Callable[[Counter], Counter]) -> Any:
         return counter(replace(value, base=moved(value.base, counter)))
     if isinstance(value, Affine):
         terms = ((moved(key, counter), c) for key, c in value.terms)
-        return Affine(tuple(sorted(terms, key=repr)), value.const)
+        return Affine(tuple(sorted(terms, key=_text)), value.const)
     if isinstance(value, Predicate):
         return Predicate(moved(value.expression, counter))
     return tuple(moved(each, counter) if isinstance(each, _MADE) else each for each in value)
@@ -231,12 +249,17 @@ def _normal(a: Affine, width: int) -> int | Affine:
     return a if a.terms else a.const % (1 << width)
 
 
+@lru_cache(maxsize=1 << 16)
+def _text(term: tuple[Hashable, int]) -> str:
+    return repr(term)
+
+
 def plus(a: Affine, b: Affine, times: int = 1) -> Affine:
     """a + times·b."""
     terms = dict(a.terms)
     for key, c in b.terms:
         terms[key] = terms.get(key, 0) + times * c
-    kept = sorted(((key, c) for key, c in terms.items() if c), key=repr)
+    kept = sorted(((key, c) for key, c in terms.items() if c), key=_text)
     return Affine(tuple(kept), a.const + times * b.const)
 
 
@@ -395,6 +418,7 @@ def _by_constant(name: str, a: Affine, b: int, width: int, is_signed: bool) -> V
 _KEEPS_SIGN = ("add", "mul", "shr", "div", "rem", "min", "max", "and", "shl", "or")
 
 
+@lru_cache(maxsize=1 << 16)
 def not_negative(a: Value) -> bool:
     """Whether a value of the launch cannot be negative, if sizes are not."""
     if isinstance(a, int):

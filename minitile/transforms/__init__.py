@@ -6,9 +6,9 @@ pass is a part of one:
     tile                enough_threads, before all passes; fragment_indices: the names that fragments have in
                         traced programs
     schedule            schedule (a loop's schedule as data), graph (what must come before what), steady (a turn,
-                        operation by operation), expand, expand_ahead and expand_next (write the loop, with
-                        stages behind and ahead of it), cost (what --explain draws); side_by_side, a policy;
-                        verify and record have passes
+                        operation by operation), expand (writes the loop, with stages behind and ahead of it), cost
+                        and issue (what --explain draws); side_by_side, a policy; modulo, a search (for
+                        cdna4_modulo); verify and record have passes
     pipeline            ahead; for asynchronous gemms: async_gemms, accumulators; for CDNA's schedules: mfma_loop
                         (what a loop consists of) and mfma_pieces (it in single instructions)
     warp_specialize     producer_partition (who copies what, through which pipeline), second_slots, multicast,

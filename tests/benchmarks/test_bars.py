@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -61,7 +62,29 @@ def test_measurements_are_kept(bars, tmp_path):
     for _ in range(2):
         bars.run(suite, [row(bars, "a", "bad")], bars.State(str(path)), 10.0, again=False)
     assert measured == ["a", "bad", "bad"]
-    assert json.loads(path.read_text())["gpu"] == {"a": {"copy": [1.0, 0.0]}, "bad": {"error": "ValueError: why"}}
+    kept = json.loads(path.read_text())["gpu"]
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", kept["a"].pop("date"))
+    assert kept == {"a": {"copy": [1.0, 0.0]}, "bad": {"error": "ValueError: why"}}
+
+
+def test_cells_have_the_day_of_their_measurement(bars):
+    """Where results of several days are in one table, and in no other one."""
+    known = {"a": {"copy": [1.0, 0.0], "note": "n", "date": "2026-11-28"}, "b": {"copy": [0.5, 0.0]}}
+    lines = bars.cells_table([row(bars, "a", "b")], known)
+    assert lines == [
+        "| case | copy | | date |",
+        "|---|---:|---|---|",
+        "| a | 1.000 | n | 2026-11-28 |",
+        "| b | 0.500 |  |  |",
+    ]
+    assert bars.cells_table([row(bars, "b")], known)[0] == "| case | copy | |"
+
+
+def test_of_an_earlier_run_what_still_holds_is_kept(bars, tmp_path):
+    path = tmp_path / "earlier.json"
+    path.write_text(json.dumps({"a": {"copy": [1.0, 0.0]}, "b": {"copy": [0.5, 0.0]}, "c": {"error": "why"}}))
+    suite = SimpleNamespace(unchanged=lambda case, found: case != "b")
+    assert bars.kept(suite, path) == {"a": {"copy": [1.0, 0.0]}}
 
 
 def test_rows_of_the_memory_suite_have_cells():
@@ -79,17 +102,21 @@ def test_a_row_has_its_own_least(bars):
     assert bars.judge(dataclasses.replace(own, cells=(("a", "copy"), ("c", "copy"))), known).word == "FAIL"
 
 
-def test_a_suite_knows_what_comes_and_may_have_no_time(bars, tmp_path):
+def test_a_suite_knows_what_comes_and_may_have_no_time_or_contender(bars, tmp_path):
+    import contest
+
     told = []
 
     def measure(case, against):
         if case == "late":
             raise TimeoutError("no time left")
+        if case == "alone":
+            raise contest.Missing("no contender is installed")
         return {other: [1.0, 0.0] for other in against}
 
     suite = SimpleNamespace(measure=measure, ahead=lambda cases, seconds: told.append((cases, seconds)))
     state = bars.State(str(tmp_path / "bars.json"))
     for _ in range(2):
-        bars.run(suite, [row(bars, "a", "late")], state, 10.0, again=False)
-    assert told == [(["a", "late"], 10.0), (["late"], 10.0)]
-    assert "late" not in state.of("gpu")
+        bars.run(suite, [row(bars, "a", "late", "alone")], state, 10.0, again=False)
+    assert told == [(["a", "late", "alone"], 10.0), (["late", "alone"], 10.0)]
+    assert state.of("gpu").keys() == {"a"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -15,9 +16,10 @@ import serving_plans
 from serving_operations import Packed
 
 import minitile.language as T
+from minitile.ops.choice import choose
 from minitile.ops.machine import H200
 from minitile.ops.multiply import assembled
-from minitile.ops.plan import Plan
+from minitile.ops.plan import Plan, Problem
 from minitile.ops.quantised.pack import QuantisedWeights
 from minitile.ops.quantised.plans import quantised_plans
 from tests.ops.test_grouped_launch import Array, gpu, torch
@@ -70,9 +72,62 @@ def test_what_is_measured_again_ahead():
 
 def test_a_line_for_each_problem():
     """Also where none of its plans could be timed: the sweep goes on."""
-    case = serving_plans.Case(8, 512, 512, "NT")
-    assert serving_plans.told(case, {"cublas": 6.0, "slow": 4.0, "fast": 3.0}).endswith("2.000 of cuBLAS, 3.0 µs, fast")
+    case = serving_plans.Case(8, 4096, 4096, "NT")
+    slow, fast = str(serving_plans.choose(case.problem, H200, True, serving_plans.SHARED)), str(Plan(8, 64, 64, 3, 128))
+    line = serving_plans.told(case, {"cublas": 6.0, slow: 4.0, fast: 3.0})
+    assert "today's 1.500, best 2.000 of cuBLAS' 6.0 µs" in line
+    assert line.endswith(fast)
     assert serving_plans.told(case, {"cublas": 6.0}).endswith("no plan")
+
+
+def test_the_weakest_cells_come_first(tmp_path):
+    """Each by the least that its bar allows; those against a copy's rate, too. A product of other weights is none."""
+    file = tmp_path / "bars.json"
+    words = {"cublas": [0.94, 0.01]}, {"cublas": [1.3, 0.01], "copy": [0.355, 0.01]}, {"cublas": [1.3, 0.01]}
+    names = "200 × 6144x4096", "4 × 4099x4097", "256 × 6144x4096"
+    found = {**dict(zip(names, words, strict=True)), "fp8 64 × 6144x4096": {"bf16": [0.1, 0.01]}}
+    file.write_text(json.dumps(found), encoding="utf-8")
+    cells = serving_plans.weak(file, 1.1)
+    assert [str(case) for case, _ in cells] == ["NT 4x4099x4097", "NT 200x6144x4096"]
+    assert [round(share, 3) for _, share in cells] == [0.5, 1.0]
+
+
+def test_promising_plans_are_of_all_mechanisms():
+    """Today's choice and the fastest so far come first; what was measured is not measured again."""
+    problem = serving_plans.Case(200, 10240, 8192, "NT").problem
+    today = serving_plans.choose(problem, H200, True, serving_plans.SHARED)
+    known = {str(plan): 60.0 + n for n, plan in enumerate([Plan(200, 64, 64, 5, 128, swap=True), *PLANS_200])}
+    found = serving_plans.promising(problem, known, serving_plans.WEAK_PLANS)
+    assert [str(plan) for plan in found[:3]] == [str(today), *[*known][:2]]
+    assert not {str(plan) for plan in found[3:]} & {*known}
+    assert len(found) == len({*found}) == serving_plans.WEAK_PLANS
+    assert any(plan.blocks for plan in found)
+    for mechanism in ("split", "share", "share_rows"):
+        assert any(getattr(plan, mechanism) > 1 for plan in found), mechanism
+    assert found[:8] == serving_plans.promising(problem, known, 8)
+
+
+PLANS_200 = [Plan(200, 128, 64, stages, 256, swap=True) for stages in (3, 4)]
+
+
+def test_a_plan_in_which_a_process_hung_is_left_out(tmp_path):
+    out = tmp_path / "times.json"
+    assert serving_plans.hung(out) == set()
+    with serving_plans.noted("one", out.with_suffix(".running")):
+        assert out.with_suffix(".running").read_text(encoding="utf-8") == "one"
+    assert serving_plans.hung(out) == set()
+    for words in ("two", "three"):
+        out.with_suffix(".running").write_text(words, encoding="utf-8")
+        found = serving_plans.hung(out)
+    assert found == serving_plans.hung(out) == {"two", "three"}
+
+
+def test_times_are_read_as_they_are_written(tmp_path):
+    times = {"NT 8x512x512": {"cublas": 6.0}}
+    for name in ("times.json", "times.json.xz"):
+        serving_plans.write(tmp_path / name, times)
+        assert serving_plans.read(tmp_path / name) == times
+    assert serving_plans.together([tmp_path / "times.json", tmp_path / "none.json"]) == times
 
 
 def test_weights_of_4_and_8_bits_have_bars():
@@ -130,3 +185,23 @@ def test_only_what_is_fitted_to_few_rows_is_written(words, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         fit_matmul.main()
     assert "--write is for what --few --fit finds" in capsys.readouterr().err
+
+
+def test_a_measurement_holds_as_long_as_its_plan_is_chosen():
+    """Of products, of weights of 4 bits, and of random problems."""
+    case = serving.CASES["200 × 6144x4096"]
+    plan = choose(Problem(200, 6144, 4096, False, True), H200, True, serving_plans.SHARED)
+    for words, holds in ((str(plan), True), (str(plan._replace(stages=plan.stages - 1)), False)):
+        note = f"20.6 µs, 2000 GB/s, {words}, error 2e-03"
+        assert serving.unchanged(str(case), {"note": note}, H200) == holds
+    quantised = str(serving.OPERATIONS["w4a16"].plan(16, 6144, 4096, H200))
+    name = "w4a16 16 × 6144x4096"
+    assert serving.unchanged(name, {"note": f"8.0 µs, 2000 GB/s, {quantised}, error 2e-03"}, H200)
+    assert not serving.unchanged(name, {"note": f"8.0 µs, 2000 GB/s, {plan}, error 2e-03"}, H200)
+    name = serving.RANDOM["random-1"][0]
+    random_plan = choose(
+        serving_plans.Case.of(name.split(": ")[1].replace(" ", ":")).problem, H200, True, serving_plans.SHARED
+    )
+    assert serving.unchanged(name, {"note": f"{random_plan}; tuned {random_plan}"}, H200)
+    assert not serving.unchanged(name, {"note": f"1x1x1; tuned {random_plan}"}, H200)
+    assert not serving.unchanged("a case that is no more", {"note": ""}, H200)

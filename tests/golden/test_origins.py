@@ -62,7 +62,7 @@ CASES = {
     "gfx942": lambda: amd("gfx942"),
     "gfx950_interleaved": lambda: amd("gfx950", "cdna4_half_tiles"),
     "gfx950_half_tiles": lambda: amd("gfx950", "cdna4_interleave"),
-    "gfx950_plain": lambda: amd("gfx950", "cdna4_interleave", "cdna4_half_tiles"),
+    "gfx950_plain": lambda: amd("gfx950", "cdna4_interleave", "cdna4_half_tiles", "cdna4_modulo"),
     **{f"explicit_{t}": lambda t=t: explicit.compile(*VECTOR, target=t) for t in ("sm_80", "sm_90a", "gfx942")},
     **{f"shifted_{t}": lambda t=t: shifted.compile(*VECTOR, target=t) for t in ("sm_80", "gfx950")},
 }

@@ -110,44 +110,6 @@ def test_attention(torch, target, shape, causal):
     assert (o.double() - exact).norm() <= 8e-3 * exact.norm()
 
 
-STREAMS = [  # m, n, k, then the plan: pieces that cut a tile once, twice, several times; odd sizes; clusters
-    ((200, 10240, 8192), {"block_M": 200, "block_N": 128, "stages": 4, "threads": 256}),
-    ((200, 4096, 14336), {"block_M": 104, "block_N": 256, "stages": 4, "threads": 256, "share_rows": 2}),
-    ((120, 1096, 8000), {"block_M": 120, "block_N": 128, "stages": 6, "threads": 256}),
-    ((512, 4096, 2056), {"block_M": 256, "block_N": 128, "stages": 4, "threads": 256}),
-    ((33, 9000, 136), {"block_M": 40, "block_N": 64, "stages": 8, "threads": 128}),
-]
-
-
-@pytest.mark.parametrize(("size", "tiles"), STREAMS, ids=lambda x: "x".join(map(str, x)) if type(x) is tuple else "")
-def test_stream_k(torch, size, tiles):
-    """By calls, and by a graph, which has the same flags each time; on two streams at the same time."""
-    from minitile.ops import Plan, matmul
-
-    m, n, k = size
-    torch.manual_seed(0)
-    a = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
-    b = torch.randn(n, k, device="cuda", dtype=torch.bfloat16).t()
-    c = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-    plan = Plan(block_K=64, blocks=132, swap=True, stream=True, **tiles)
-    assert count_differences(torch, lambda: matmul(a, b, out=c, plan=plan), c) == 0
-    exact = a.double() @ b.double()
-    assert (c.double() - exact).norm() <= 4e-3 * exact.norm()
-    first, graph = c.clone(), torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(8):
-            matmul(a, b, out=c, plan=plan)
-    other, stream = torch.empty_like(c), torch.cuda.Stream()
-    for _ in range(100):
-        c.fill_(float("nan"))
-        with torch.cuda.stream(stream):
-            matmul(a, b, out=other, plan=plan)
-        graph.replay()
-        torch.cuda.synchronize()
-        assert torch.equal(c, first)
-        assert torch.equal(other, first)
-
-
 def test_a_difference_is_counted(torch):
     """The counting itself: a result that changes once in a while."""
     result = torch.zeros(64, device="cuda", dtype=torch.bfloat16)

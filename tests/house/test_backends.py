@@ -21,11 +21,9 @@ ASSEMBLY = re.compile(
 )
 # File: the strings that may name a target, and why.
 NAMES = {
-    "minitile/language/missing.py": (r"for sm_100a|clusters, for sm_90a", "tells a user which GPUs have it"),
     "minitile/transforms/warp_specialize/partition_warpgroups.py": (r".*for sm_90a", "tells a user which GPUs have it"),
     "minitile/tilelang/run.py": (r".*sm_90a.*", "what a script's kernels are compiled for where nothing says"),
     "minitile/tilelang/language/fp8.py": (r"gfx942", "TileLang's own function, which tells by the target"),
-    "minitile/tilelang/language/absent.py": (r".*sm_80.*", "tells a user which GPUs there are"),
     "minitile/tilelang/stand_in/torch_module.py": (r"gfx942", "torch's property of a device, of no content"),
     "minitile/ops/machine.py": (r"sm_90a", "PLANNED_FOR: the machine that the model's numbers are of"),
 }

@@ -72,6 +72,56 @@ def test_calls(compiled: Callable[[int], None], limit: int, monkeypatch: pytest.
     assert 0 < calls <= limit, f"{calls} calls"
 
 
+SCHEDULING = {
+    "check_schedule",
+    "skew",
+    "software_pipeline",
+    "spread_copies",
+    "prefetch_fragments",
+    "cdna4_half_tiles",
+    "cdna4_interleave",
+    "cdna4_modulo",
+}
+
+
+def overlapped(panel: int) -> None:
+    from attention import attention
+
+    shape = mt.spec((1, 1, 1024 * panel, 128), "bfloat16")
+    attention.compile(*[shape] * 4, target="sm_90a", D=128)
+
+
+def searched(panel: int) -> None:
+    from gemm import gemm_nt_bf16
+
+    tiles = {"block_M": 192, "block_N": 192, "block_K": 64, "num_stages": 2, "threads": 256}
+    gemm_nt_bf16().compile(LARGE, LARGE, LARGE, target="gfx950", panel=panel, **tiles)
+
+
+@pytest.mark.parametrize("compiled", [plain, teams, interleaved, overlapped, searched])
+def test_scheduling(compiled: Callable[[int], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """All loops of a kernel are scheduled in 80,000 calls, some 20 ms: the largest is the one of gfx950."""
+    calls = 0
+
+    def alone(run):
+        def profiled(kernel, context):
+            nonlocal calls
+            profile = cProfile.Profile()
+            profile.runcall(run, kernel, context)
+            calls += pstats.Stats(profile).total_calls
+
+        return profiled
+
+    def counted(kernel, passes, context, **more):
+        run_passes(kernel, [(n, alone(run) if n in SCHEDULING else run) for n, run in passes], context, **more)
+
+    monkeypatch.setenv("MINITILE_VERIFY", "0")
+    compiled(8)
+    monkeypatch.setattr(pipeline, "run_passes", counted)
+    compiled(9)
+    assert 0 < calls <= 80_000, f"{calls} calls"
+
+
 def cpu_seconds(process: int) -> float:
     """What a process has used so far, on all cores."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()

@@ -126,6 +126,7 @@ def test_the_example_compiles(name, kernels):
     own = re.search(r"@mt\.kernel\n *def (\w+)", example(name))
     kernel = getattr(kernels, own[1] if own else f"example_{name}")
     target = "gfx950" if name == "gemm_blockscaled" else "sm_90a" if name in HOPPER else "sm_80"
+    target = "sm_100a" if name in LISTED["tensor_memory"] else target
     assert isinstance(kernel, mt.Kernel)
     assert kernel.compile(target=target).asm
 

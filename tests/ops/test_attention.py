@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 import minitile as mt
-from minitile.ops.attention_kernel import attention_forward
+from minitile.ops.attention_op import kernel_of
 from minitile.ops.attention_plans import BY_WARPGROUPS, AttentionPlan, candidates, packed, side_by_side
 from minitile.target import TARGETS
 from tests.ops.attention_cases import check
 from tests.ops.memory_bound.frames import ON_GPU, bf16, exact, f16, f32, given, random
 
 EVERY = ("sm_80", "sm_90a", "gfx942", "gfx950")
-ROUGH = 8e-5  # what weights by polynomial add to lse
 
 
 @pytest.fixture(params=EVERY)
@@ -108,7 +107,9 @@ PLANS = [
     (64, 64, AttentionPlan(64, 64, threads=128, packed=4, persistent=True)),
     (128, 128, AttentionPlan(128, 128, held=True, growth=8.0, persistent=True)),
     (64, 64, AttentionPlan(192, 96, threads=384, held=True, persistent=True)),
-    (64, 64, AttentionPlan(192, 128, threads=384, growth=8.0, polynomial=0.25, persistent=True)),
+    (64, 64, AttentionPlan(192, 128, threads=384, growth=8.0, persistent=True)),
+    (64, 64, AttentionPlan(128, 80, together=2, persistent=True)),
+    (64, 64, AttentionPlan(64, 128, threads=128, together=3)),
 ]
 
 
@@ -117,7 +118,7 @@ PLANS = [
 @pytest.mark.parametrize("causal", [False, True])
 def test_plans(d, e, plan, causal, monkeypatch):
     on(monkeypatch, "sm_90a")
-    check(1, 200, 410, 4, 2, d, e, causal=causal, plan=plan, rough=ROUGH * (plan.polynomial > 0))
+    check(1, 200, 410, 4, 2, d, e, causal=causal, plan=plan)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -131,6 +132,29 @@ def test_persistent_blocks_take_tile_after_tile(causal, held, monkeypatch):
     check(1, 150, 150, 3, 1, 64, causal=causal, plan=plan)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_blocks_together_on_a_multiprocessor(causal, monkeypatch):
+    """Two that take tile after tile, without warps that copy alone."""
+    on(monkeypatch, "sm_90a")
+    monkeypatch.setattr("minitile.ops.attention_op.multiprocessors", lambda x: 1)
+    check(1, 150, 200, 3, 1, 64, causal=causal, plan=AttentionPlan(64, 64, threads=128, together=2, persistent=True))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_blocks_together_have_the_registers_that_they_need(causal):
+    """Their products run beside softmax, in a quarter or a third of the registers that a block could have."""
+    pytest.importorskip("cuda")
+    for plan in AttentionPlan(128, 80, together=2), AttentionPlan(64, 128, threads=128, together=3):
+        made = compiled(64, 64, causal, plan)
+        text = made.asm["ptx"]
+        assert f".minnctapersm {plan.together}" in text
+        assert f".reqntid {plan.threads}" in text
+        assert "setmaxnreg" not in text
+        assert "wgmma.wait_group.sync.aligned 1;" in text
+        assert made.binary
+        assert made.spills in (0, None)
+
+
 @pytest.mark.parametrize("growth", [0.0, 8.0])
 @pytest.mark.parametrize("causal", [False, True])
 def test_stale_maxima(causal, growth, target):
@@ -140,13 +164,6 @@ def test_stale_maxima(causal, growth, target):
     check(1, 150, 250, 3, 3, 64, causal=causal, scale=2.0, plan=plan)
     if causal and growth:  # rows that see nothing; weights of up to 2^8 in 16 bits
         check(1, 70, 40, 2, 2, 64, causal=True, dtype=f16, plan=plan)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_weights_by_polynomial(causal, target):
-    """Of some rows all keys are far below the greatest, of some there are none."""
-    plan = AttentionPlan(64, 32, 2, 128, packed=1, growth=8.0 * causal, polynomial=1.0 if causal else 0.3)
-    check(1, 150, 130, 2, 2, 64, causal=causal, scale=20.0 if causal else 0.3, plan=plan, rough=ROUGH)
 
 
 def test_out(monkeypatch):
@@ -173,21 +190,19 @@ def test_no_elements(shape):
 # Its code ------------------------------------------------------------------------------------------------------------
 
 
-def compiled(d, e, causal=True, plan=None, target="sm_90a", all_options=False, rows=4096):
-    """With all options, which take the most registers, or none."""
+def compiled(d, e, causal=True, plan=None, target="sm_90a", all_options=False, rows=4096, sizes=(2, 4, 256)):
+    """With all options, which take the most registers, or none. sizes: batch, heads of keys, and length."""
     plan = plan or candidates(d, e, rows, TARGETS[target], not all_options, causal)[0]
     group = 8 if all_options else 1
-    q, o = (mt.spec((2, 4, 256, group, n), "bfloat16") for n in (d, e))
-    k, v = (mt.spec((2, 4, 256, n), "bfloat16") for n in (d, e))
+    q, o = (mt.spec((*sizes, group, n), "bfloat16") for n in (d, e))
+    k, v = (mt.spec((*sizes, n), "bfloat16") for n in (d, e))
     more = [None] * 4
     if all_options:
         lengths_ = mt.spec((2,), "int32")
         more = [mt.spec((2, 4, 256, group), "float32"), mt.spec((4, group), "float32"), lengths_, lengths_]
-    return attention_forward.compile(
+    return kernel_of(plan).compile(
         q, k, v, o, *more, 1.0, 1.0, 0, 0, 1, target=target, D=d, E=e, bounds=(all_options, causal),
-        capped=all_options, packed=group, whole=not all_options, block_M=plan.block_M, block_N=plan.block_N,
-        num_stages=plan.stages, threads=plan.threads, held=plan.held, growth=plan.growth,
-        polynomial=plan.polynomial, persistent=132 if plan.persistent else 0,
+        capped=all_options, packed=group, whole=not all_options, **plan.parameters(132),
     )  # fmt: skip
 
 
@@ -230,14 +245,13 @@ def test_a_wait_stands_behind_all_exponentials(monkeypatch):
 
 @pytest.mark.parametrize("plan", [AttentionPlan(192, 128, threads=384), AttentionPlan(256, 64, threads=512)], ids=str)
 def test_softmax_beside_products_with_few_registers(plan):
-    """Three warpgroups and four, of heads of 64: the products of one block of keys run beside the next one's softmax,
-    of which a quarter is polynomials."""
-    lines = compiled(64, 64, False, replace(plan, polynomial=0.25, persistent=True)).asm["ptx"].splitlines()
+    """Three warpgroups and four, of heads of 64: the products of one block of keys run beside the next one's
+    softmax."""
+    lines = compiled(64, 64, False, replace(plan, persistent=True)).asm["ptx"].splitlines()
     start = max(n for n, line in enumerate(lines) if "wgmma.wait_group.sync.aligned 1;" in line)
     end = next(n for n in range(start, len(lines)) if "wgmma.wait_group.sync.aligned 0;" in lines[n])
     weights = plan.block_M * plan.block_N // plan.threads
-    assert sum("ex2.approx" in line for line in lines[start:end]) == weights * 3 // 4 + 2
-    assert sum("max.NaN" in line for line in lines[start:end]) == weights // 4
+    assert sum("ex2.approx" in line for line in lines[start:end]) == weights + 2
 
 
 @pytest.mark.parametrize("d", [64, 128])
@@ -267,21 +281,75 @@ def test_slots_of_queries(d, plan, slots):
     assert len(re.findall(r"mbarrier\.init", text)) == 2 * (2 + 2 + slots)
 
 
-WAYS = ((0, 0, 4096), (1, 0, 4096), (1, 1, 4096), (1, 0, 1024))  # causal; all options; rows
-CHOSEN = [(row.d, row.e, *way) for row in BY_WARPGROUPS for way in WAYS if row.short or way[2] == 4096]
-QUICK = ((128, 128, 1, 1, 4096), (256, 256, 1, 0, 4096))
+WAYS = ((0, 0), (1, 0), (1, 1))  # causal; all options
+ROWS = (1000, 4096, 1 << 14)
+SIZES = ((2, 4, 256), (1, 1, 257))  # of which other code comes: what divides them, and what is 1
+CHOSEN = {  # a case for each plan that is chosen; the one of most rows
+    (row.d, row.e, causal, more, sizes, row.ordered(rows, bool(causal), not more)[0]): (
+        row.d, row.e, causal, more, rows, sizes,
+    )
+    for row in BY_WARPGROUPS
+    for causal, more in WAYS
+    for sizes in SIZES[: 2 - more]
+    for rows in ROWS
+}.values()  # fmt: skip
+QUICK = ((128, 128, 1, 1, 1 << 14, SIZES[0]), (256, 256, 0, 0, 1 << 14, SIZES[1]), (64, 64, 1, 0, 4096, SIZES[0]))
 
 
 @pytest.mark.parametrize(
     "case", [c if c in QUICK else pytest.param(c, marks=pytest.mark.slow) for c in CHOSEN], ids=str
 )
 def test_no_spills(case):
-    """Of the plans that are chosen for sm_90a: the assembler refuses code that spills."""
+    """Of the plans that are chosen for sm_90a: the assembler refuses code that spills, or whose products wait for each
+    other (C75xx)."""
     pytest.importorskip("cuda")
-    d, e, causal, all_options, rows = case
-    made = compiled(d, e, bool(causal), all_options=bool(all_options), rows=rows)
+    d, e, causal, all_options, rows, sizes = case
+    made = compiled(d, e, bool(causal), all_options=bool(all_options), rows=rows, sizes=sizes)
     assert made.binary
     assert made.spills in (0, None)
+    assert not made.executable.remarks
+
+
+def test_choices_by_length_and_mask():
+    """Up to half way, as logarithms go, to the next length that was measured."""
+
+    def chosen(d, rows, causal):
+        return candidates(d, d, rows, TARGETS["sm_90a"], True, causal)[0]
+
+    for d, causal, below, above in (64, True, 5792, 5793), (64, False, 5792, 5793), (96, True, 8192, 8193):
+        assert chosen(d, 1000, causal) == chosen(d, below, causal) != chosen(d, above, causal)
+        assert chosen(d, above, causal) == chosen(d, 1 << 17, causal)
+    assert chosen(64, 1000, True).together == 2
+    assert all(chosen(128, rows, causal).growth == 0 for rows in ROWS for causal in (False, True))
+
+
+FORWARD = [  # each chosen plan with its mask
+    (row.d, row.e, plan, causal)
+    for row in BY_WARPGROUPS
+    for causal in (False, True)
+    for plan in dict.fromkeys(row.ordered(rows, causal, True)[0] for rows in ROWS)
+]
+
+
+@pytest.mark.parametrize(
+    ("d", "e", "plan", "causal"),
+    [case if case[2].together > 1 else pytest.param(*case, marks=pytest.mark.slow) for case in FORWARD],
+    ids=str,
+)
+def test_chosen_plans_in_every_schedule(d, e, plan, causal, monkeypatch):
+    """Lengths that no tile divides; copies that land as early as they may, as late, and at random."""
+    on(monkeypatch, "sm_90a")
+    monkeypatch.setattr("minitile.ops.attention_op.multiprocessors", lambda x: 1)
+    schedules = itertools.cycle(("eager", "lazy", "random"))
+
+    def forward(*args, **constants):
+        made = kernel_of(plan).compile(*args, target="sm_90a", **constants)
+        made.simulate(*args, schedule=next(schedules), seed=5)
+
+    if not ON_GPU:
+        monkeypatch.setattr("minitile.ops.attention_op.kernel_of", lambda plan: forward)
+    for keys in 0, 1, 17, plan.block_N + 1, 3 * plan.block_N:
+        check(1, plan.block_M + 1, keys, 1, 1, d, e, causal=causal, plan=plan, layout="bhsd")
 
 
 @pytest.mark.parametrize("name", EVERY)

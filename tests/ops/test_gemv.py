@@ -8,7 +8,7 @@ import pytest
 import minitile as mt
 import minitile.language as T
 from minitile.ops import matmul
-from minitile.ops.gemv import by_threads, classes_of
+from minitile.ops.gemv import by_threads, classes_of, gemv
 from minitile.ops.plan import Plan, Problem
 from tests.ops.test_matmul import BOUND, bf16, error, f16, operands, poisoned
 
@@ -96,6 +96,21 @@ def test_with_an_epilogue(monkeypatch):
     assert np.abs(c - a.astype(np.float64) @ b.astype(np.float64) - bias[:, None]).max() < 1e-4
 
 
+@pytest.mark.parametrize("k", [4096, 4097])
+def test_registers_do_for_eight_vectors(k):
+    """A sum for each vector and row, not for each element: nothing spills, and two blocks find room."""
+    from minitile.ops.gemv import gemv
+
+    plan, classes = Plan(8, 8, 512, 1, 128, dots=True), classes_of(k)
+    specs = [mt.spec((8, k), "bfloat16"), mt.spec((4096 // classes, classes * k), "bfloat16")]
+    specs.append(mt.spec((8, 4096), "bfloat16"))
+    more = [mt.spec((4096, k), "bfloat16"), mt.spec((8 * k,), "bfloat16")] if classes > 1 else [None, None]
+    kernel = gemv(T.bfloat16, T.bfloat16, False, False).configured(**plan.constants, classes=classes)
+    made = kernel.compile(*specs, *more, target="sm_90a").executable.program.assembled
+    assert made.spill_stores == 0
+    assert made.registers <= 65536 // (2 * plan.threads)
+
+
 def test_what_it_is_not_for():
     with pytest.raises(mt.MinitileError, match="few rows by a matrix that lies along K"):
         matmul(*operands(1, 40, 50, "NN"), plan=PLAN)
@@ -116,3 +131,20 @@ def test_matrices_are_read_in_vectors(k):
     text = kernel.compile(*specs, *more, target="sm_90a").asm["ptx"]
     matrix, vector = PLAN.block_N * PLAN.block_K // 8 // PLAN.threads, PLAN.block_K // 8 // PLAN.threads or 1
     assert text.count("ld.global.v4.b32") >= matrix + vector * (2 if classes > 1 else 1)
+
+
+def test_a_product_is_one_addition():
+    """Of 4 rows by 8 elements of a thread: picking elements of a vector by sums over masks took 25 µs a vector."""
+
+    def additions(vectors):
+        k, n = 4097, 4099
+        shapes = (vectors, k), (n // 8, 8 * k), (vectors, n), (n, k), (vectors * k,)
+        made = gemv(T.bfloat16, T.bfloat16, False, False).configured(
+            block_M=vectors, block_N=8, block_K=512, threads=64, classes=8
+        )
+        text = made.compile(*(mt.spec(shape, T.bfloat16) for shape in shapes), target="sm_90a").asm["ptx"]
+        return text.count("add.f32"), text.count("mul.f32")
+
+    (adds_of_2, products_of_2), (adds_of_4, products_of_4) = additions(2), additions(4)
+    assert products_of_4 - products_of_2 >= 2 * (32 + 32)  # of whole classes and of the rows behind them
+    assert adds_of_4 - adds_of_2 < 2 * (products_of_4 - products_of_2)  # and sums of a block's threads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 
 import pytest
 
@@ -11,8 +12,8 @@ import minitile.language as T
 from minitile.ops import matmul
 from minitile.ops.choice import choose
 from minitile.ops.machine import H200
-from minitile.ops.multiply import _kernel
-from minitile.ops.plan import Problem
+from minitile.ops.multiply import _kernel, assembled
+from minitile.ops.plan import Plan, Problem
 from minitile.ops.thin import thin_plans
 from tests.ops.test_matmul import BOUND, bf16, error, operands, poisoned
 
@@ -74,6 +75,43 @@ def test_no_plan_spills(problem, plan):
     assert kernel.spills == 0
     assert kernel.launch_info.dynamic_shared <= SHARED
     assert kernel.launch_info.block[0] == plan.threads + 128
+
+
+CHOSEN = [(m, n, k) for m in (1, 8, 32, 64, 96, 128, 160, 200, 256, 512) for n, k in [*LAYERS, (4099, 4097)]]
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        (200, 28672, 4096),
+        *(pytest.param(size, marks=pytest.mark.slow) for size in CHOSEN if size != (200, 28672, 4096)),
+    ],
+    ids=str,
+)
+def test_what_is_chosen_does_not_spill(size):
+    """A kernel that the assembler warns of has registers that do not do."""
+    problem = Problem(*size, False, True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assembled(problem, T.bfloat16, T.bfloat16, choose(problem, H200, True, SHARED))
+
+
+def test_one_stage_more_is_worth_room_for_results():
+    """Where there are few; boxes of results have room still."""
+    for m, high, wide in ((200, 200, 128), (160, 80, 256)):
+        plans = thin_plans(Problem(m, 28672, 4096, False, True), H200, SHARED)
+        deepest = max(plan.stages for plan in plans if plan[:2] == (high, wide) and plan.blocks and plan.share == 1)
+        assert deepest == 5
+        assert SHARED - deepest * (high + wide) * 64 * 2 >= 64 * 256
+
+
+@pytest.mark.parametrize("size", [(200, 128, 64, 4, 256), (128, 192, 64, 5, 384), (120, 256, 64, 4, 256)], ids=str)
+def test_parts_stored_across_a_tile_do_not_spill(size):
+    """Many rows of a thread, each with an address of its own: consumers take registers from the role that copies."""
+    plan = Plan(*size, split=2, swap=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assembled(Problem(plan.block_M * 2, 10240, 8192, False, True), T.bfloat16, T.bfloat16, plan)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 It tests the theorem of docs/proof.md, so it takes nothing from it: an mbarrier is a count, a number of bytes and a
 parity, waits go by the parity, and schedules that differ in the order of events that do not commute are all run
-(Flanagan and Godefroid, POPL 2005, with sleep sets). In each schedule races are found by what agents know.
+(Flanagan and Godefroid, POPL 2005, with sleep sets). In each schedule races are found by what processes know.
 
-An agent is a set of lanes of a warp that take part in the same synchronisation, or the completion of a bulk copy. What
-happens before is kept as sets of bits, twice: `known`, accesses and fences that are ordered before an agent's next step
+A process is a set of lanes of a warp that take part in the same synchronisation, or the completion of a bulk copy. What
+happens before is kept as sets of bits, twice: `known`, accesses and fences that are ordered before its next step
 (memory); and `past`, the scheduled events that lead to it (for the reduction).
 """
 
@@ -22,7 +22,7 @@ SCHEDULED = ("arrive", "expect", "try_wait", "bar", "passed", "meet", "product_w
 
 
 class Fault(Exception):
-    """In some schedule a rule of the memory model is broken, or agents wait for ever."""
+    """In some schedule a rule of the memory model is broken, or processes wait for ever."""
 
 
 class TooMany(Exception):
@@ -39,13 +39,13 @@ class Record:
     asynchronous: bool
     cells: int
     lanes: dict[int, int]
-    agent: int
+    process: int
     line: int
 
 
 @dataclass(slots=True)
 class Step:
-    """An event of an agent with its footprint in cells."""
+    """An event of a process with its footprint in cells."""
 
     kind: str
     event: Event
@@ -54,7 +54,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class Agent:
+class Process:
     """`own`: bits of which each lane knows its own share only. `copies`: of cp.async, and of bulk stores, by group."""
 
     number: int
@@ -77,7 +77,7 @@ class Agent:
 
 @dataclass(slots=True)
 class Barrier:
-    """An mbarrier: `index` phases are complete. `phases[n]`: (event, agent, past before) of arrivals in phase n;
+    """An mbarrier: `index` phases are complete. `phases[n]`: (event, process, past before) of arrivals in phase n;
     `waits[n]`: of waits that passed when n phases were complete."""
 
     count: int
@@ -136,9 +136,9 @@ class Cells:
         )
 
 
-def agents_of(block: Block) -> list[Agent]:
+def processes_of(block: Block) -> list[Process]:
     cells = Cells(block)
-    agents: list[Agent] = []
+    processes: list[Process] = []
     seen: dict[Any, tuple[int, dict[int, int]]] = {}
     for number, events in enumerate(block.events):
         for lanes in _classes(events):
@@ -160,11 +160,11 @@ def agents_of(block: Block) -> list[Agent]:
                     steps.append(Step(event.kind, event, *seen[key]))
                 if event.kind == "bar" and event.write:
                     steps.append(Step("passed", event))
-            agents.append(Agent(len(agents), number, lanes.bit_count(), steps))
-    for agent in agents:
-        if sum(each.warp == agent.warp for each in agents) == 1:
-            agent.steps = [each for each in agent.steps if each.kind != "meet" or each.event.write]
-    return agents
+            processes.append(Process(len(processes), number, lanes.bit_count(), steps))
+    for process in processes:
+        if sum(each.warp == process.warp for each in processes) == 1:
+            process.steps = [each for each in process.steps if each.kind != "meet" or each.event.write]
+    return processes
 
 
 def _classes(events: list[Event]) -> list[int]:
@@ -176,10 +176,10 @@ def _classes(events: list[Event]) -> list[int]:
 
 
 class Schedule:
-    """One schedule, step by step. `found`: (event, agent) pairs: before that event this agent should be tried."""
+    """One schedule, step by step. `found`: (event, process) pairs: before that event this process should be tried."""
 
-    def __init__(self, block: Block, templates: list[Agent], around: dict[int, int]) -> None:
-        self.agents = [Agent(a.number, a.warp, a.size, a.steps) for a in templates]
+    def __init__(self, block: Block, templates: list[Process], around: dict[int, int]) -> None:
+        self.processes = [Process(a.number, a.warp, a.size, a.steps) for a in templates]
         self.around, self.size = around, block.program.shared
         self.barriers: dict[int, Barrier] = {}
         self.named: dict[int, Named] = {}
@@ -190,28 +190,28 @@ class Schedule:
         self.bits = self.written = self.events = 0
         self.found: set[int] = set()
         self.pasts: dict[int, int] = {}  # of each event, with itself
-        self.phases: dict[tuple[int, int], int] = {}  # in which phase an agent's step came
-        self.of_warp = {a.warp: sum(b.warp == a.warp for b in self.agents) for a in self.agents}
-        self.has_async = any(s.kind in ("load", "store", "product") for a in self.agents for s in a.steps)
-        for agent in list(self.agents):
-            self._local(agent)
+        self.phases: dict[tuple[int, int], int] = {}  # in which phase a process's step came
+        self.of_warp = {a.warp: sum(b.warp == a.warp for b in self.processes) for a in self.processes}
+        self.has_async = any(s.kind in ("load", "store", "product") for a in self.processes for s in a.steps)
+        for process in list(self.processes):
+            self._local(process)
 
     def bit(self) -> int:
         self.bits += 1
         return 1 << (self.bits - 1)
 
-    # -- what agents do by themselves, at once
+    # -- what processes do by themselves, at once
 
-    def _local(self, agent: Agent) -> None:
-        while not agent.done:
-            step = agent.steps[agent.at]
+    def _local(self, process: Process) -> None:
+        while not process.done:
+            step = process.steps[process.at]
             if step.kind in SCHEDULED:
                 return
-            getattr(self, f"_{step.kind}")(agent, step)
-            agent.at += 1
-        agent.known |= agent.own
+            getattr(self, f"_{step.kind}")(process, step)
+            process.at += 1
+        process.known |= process.own
 
-    def _access(self, agent: Agent, step: Step, bit: int = 0, **how: bool) -> Record:
+    def _access(self, process: Process, step: Step, bit: int = 0, **how: bool) -> Record:
         asynchronous, copy = how.get("asynchronous", False), how.get("copy", False)
         cells, write, line = step.cells, step.event.write, step.event.line
         if write:
@@ -229,7 +229,7 @@ class Schedule:
             raise Fault(f"line {line}: nothing has written this")
         for each in self.records:
             if (write or each.write) and cells & each.cells:
-                self._ordered(agent, each, step, asynchronous)
+                self._ordered(process, each, step, asynchronous)
         if write:
             self.written |= cells
         new = Record(
@@ -239,108 +239,108 @@ class Schedule:
             asynchronous,
             cells,
             step.lanes,
-            agent.number,
+            process.number,
             line,
         )
-        self.records = [each for each in self.records if not self._hidden(agent, each, new)]
+        self.records = [each for each in self.records if not self._hidden(process, each, new)]
         self.records.append(new)
         if not asynchronous and not copy:
-            if agent.size == 1:
-                agent.known |= new.bit
+            if process.size == 1:
+                process.known |= new.bit
             else:
-                agent.own |= new.bit
+                process.own |= new.bit
         if len(self.records) % 64 == 0:
             self._forget()
         return new
 
-    def _ordered(self, agent: Agent, each: Record, step: Step, asynchronous: bool) -> None:
-        if not each.bit & agent.known:
-            if asynchronous or not each.bit & agent.own:
+    def _ordered(self, process: Process, each: Record, step: Step, asynchronous: bool) -> None:
+        if not each.bit & process.known:
+            if asynchronous or not each.bit & process.own:
                 raise Fault(f"line {step.event.line}: races with line {each.line}")
             for lane, mine in step.lanes.items():
                 if any(lane != other and mine & theirs for other, theirs in each.lanes.items()):
                     raise Fault(f"line {step.event.line}: races with line {each.line} of another lane")
-        if asynchronous and not each.asynchronous and not each.fence & agent.known:
+        if asynchronous and not each.asynchronous and not each.fence & process.known:
             raise Fault(f"line {step.event.line}: no proxy fence since line {each.line}")
 
     @staticmethod
-    def _hidden(agent: Agent, old: Record, new: Record) -> bool:
+    def _hidden(process: Process, old: Record, new: Record) -> bool:
         """Whether what conflicts with the old access conflicts with the new one, which is ordered behind it."""
-        if old.cells & ~new.cells or not old.bit & (agent.known | agent.own):
+        if old.cells & ~new.cells or not old.bit & (process.known | process.own):
             return False
         if new.write and (new.asynchronous or old.asynchronous):
             return True
-        if old.asynchronous or new.asynchronous or old.agent != new.agent or old.write > new.write:
+        if old.asynchronous or new.asynchronous or old.process != new.process or old.write > new.write:
             return False
         return all(not cells & ~new.lanes.get(lane, 0) for lane, cells in old.lanes.items())
 
     def _forget(self) -> None:
         """Accesses that all know of, with their fences."""
         common = -1
-        for agent in self.agents:
-            if not agent.done:
-                common &= agent.known
+        for process in self.processes:
+            if not process.done:
+                common &= process.known
         self.records = [
             each
             for each in self.records
             if not (each.bit & common and (each.asynchronous or not self.has_async or each.fence & common))
         ]
 
-    def _fence(self, agent: Agent, step: Step) -> None:
+    def _fence(self, process: Process, step: Step) -> None:
         for each in self.records:
-            if each.agent == agent.number and not each.asynchronous and each.bit & (agent.known | agent.own):
-                if agent.size == 1:
-                    agent.known |= each.fence
+            if each.process == process.number and not each.asynchronous and each.bit & (process.known | process.own):
+                if process.size == 1:
+                    process.known |= each.fence
                 else:
-                    agent.own |= each.fence
+                    process.own |= each.fence
 
-    def _mbarrier_init(self, agent: Agent, step: Step) -> None:
+    def _mbarrier_init(self, process: Process, step: Step) -> None:
         at = step.event.at
         if at in self.barriers:
             raise Fault(f"line {step.event.line}: an mbarrier initialised twice")
         bit, fence = self.bit(), self.bit()
-        agent.known |= bit
+        process.known |= bit
         self.barriers[at] = Barrier(step.event.number, step.event.number, bit, fence)
 
-    def _mbarrier_fence(self, agent: Agent, step: Step) -> None:
+    def _mbarrier_fence(self, process: Process, step: Step) -> None:
         for each in self.barriers.values():
-            if each.bit & agent.known:
-                agent.known |= each.fence
+            if each.bit & process.known:
+                process.known |= each.fence
 
-    def _load(self, agent: Agent, step: Step) -> None:
-        record = self._access(agent, step, asynchronous=True)
-        barrier = self._barrier(agent, step)
-        if not barrier.fence & agent.known:
+    def _load(self, process: Process, step: Step) -> None:
+        record = self._access(process, step, asynchronous=True)
+        barrier = self._barrier(process, step)
+        if not barrier.fence & process.known:
             raise Fault(f"line {step.event.line}: no fence.mbarrier_init")
-        copy = Agent(len(self.agents), -1, 1, [Step("complete", step.event)], known=record.bit, past=agent.past)
-        self.agents.append(copy)
+        copy = Process(len(self.processes), -1, 1, [Step("complete", step.event)], known=record.bit, past=process.past)
+        self.processes.append(copy)
 
-    def _store(self, agent: Agent, step: Step) -> None:
-        agent.stores[-1] |= self._access(agent, step, asynchronous=True).bit
+    def _store(self, process: Process, step: Step) -> None:
+        process.stores[-1] |= self._access(process, step, asynchronous=True).bit
 
-    def _commit(self, agent: Agent, step: Step) -> None:
-        agent.stores.append(0)
+    def _commit(self, process: Process, step: Step) -> None:
+        process.stores.append(0)
 
-    def _wait(self, agent: Agent, step: Step) -> None:
-        done = max(len(agent.stores) - 1 - step.event.number, 0)
+    def _wait(self, process: Process, step: Step) -> None:
+        done = max(len(process.stores) - 1 - step.event.number, 0)
         for n in range(done):
-            agent.known |= agent.stores[n]
-            agent.stores[n] = 0
+            process.known |= process.stores[n]
+            process.stores[n] = 0
 
-    def _cp(self, agent: Agent, step: Step) -> None:
-        agent.groups[-1] |= self._access(agent, step, copy=True).bit
+    def _cp(self, process: Process, step: Step) -> None:
+        process.groups[-1] |= self._access(process, step, copy=True).bit
 
-    def _cp_commit(self, agent: Agent, step: Step) -> None:
-        agent.groups.append(0)
+    def _cp_commit(self, process: Process, step: Step) -> None:
+        process.groups.append(0)
 
-    def _cp_wait(self, agent: Agent, step: Step) -> None:
-        for n in range(max(len(agent.groups) - 1 - step.event.number, 0)):
-            agent.own |= agent.groups[n]
-            agent.groups[n] = 0
+    def _cp_wait(self, process: Process, step: Step) -> None:
+        for n in range(max(len(process.groups) - 1 - step.event.number, 0)):
+            process.own |= process.groups[n]
+            process.groups[n] = 0
 
-    def _product(self, agent: Agent, step: Step) -> None:
-        key = agent.warp // 4, step.event.number
-        lanes = sum(a.size for a in self.agents if a.warp // 4 == key[0])
+    def _product(self, process: Process, step: Step) -> None:
+        key = process.warp // 4, step.event.number
+        lanes = sum(a.size for a in self.processes if a.warp // 4 == key[0])
         if lanes < 128:
             raise Fault("a product by less than four warps")
         found = self.products.setdefault(key, [step.event.what, self.bit(), 0, 0])
@@ -348,87 +348,87 @@ class Schedule:
             raise Fault(f"line {step.event.line}: different products")
         for each in self.records:
             if each.write and step.cells & each.cells:
-                self._ordered(agent, each, step, True)
+                self._ordered(process, each, step, True)
         if not found[2]:
-            self._access(agent, step, found[1], asynchronous=True)
-        found[2] += agent.size
-        found[3] |= agent.past
-        agent.issued = step.event.number
+            self._access(process, step, found[1], asynchronous=True)
+        found[2] += process.size
+        found[3] |= process.past
+        process.issued = step.event.number
 
     # -- what is scheduled
 
-    def _barrier(self, agent: Agent, step: Step) -> Barrier:
+    def _barrier(self, process: Process, step: Step) -> Barrier:
         barrier = self.barriers.get(step.event.at)
         if barrier is None:
             raise Fault(f"line {step.event.line}: no mbarrier")
-        if agent.warp >= 0 and not barrier.bit & agent.known:
+        if process.warp >= 0 and not barrier.bit & process.known:
             raise Fault(f"line {step.event.line}: the mbarrier's initialisation is not known")
         return barrier
 
-    def enabled(self, agent: Agent) -> bool:
-        if agent.done:
+    def enabled(self, process: Process) -> bool:
+        if process.done:
             return False
-        step = agent.steps[agent.at]
+        step = process.steps[process.at]
         if step.kind == "try_wait":
-            return self._barrier(agent, step).index % 2 != step.event.number
+            return self._barrier(process, step).index % 2 != step.event.number
         if step.kind == "passed":
-            return self.named[step.event.at].index > agent.waits_for
+            return self.named[step.event.at].index > process.waits_for
         if step.kind == "meet":
-            return agent.waits_for < 0 or (agent.warp, agent.waits_for) in self.met
+            return process.waits_for < 0 or (process.warp, process.waits_for) in self.met
         if step.kind == "product_wait":
-            found = self.products[agent.warp // 4, step.event.number]
+            found = self.products[process.warp // 4, step.event.number]
             return bool(found[2] == 128)
         return True
 
     def run(self, number: int) -> None:
-        """An agent's next scheduled event, and what it does by itself then."""
-        agent = self.agents[number]
-        step = agent.steps[agent.at]
-        event, before = 1 << self.events, agent.past
+        """A process's next scheduled event, and what it does by itself then."""
+        process = self.processes[number]
+        step = process.steps[process.at]
+        event, before = 1 << self.events, process.past
         self.events += 1
-        agent.past |= event
-        moved = getattr(self, f"_do_{step.kind}")(agent, step, event, before)
-        self.pasts[event] = agent.past
+        process.past |= event
+        moved = getattr(self, f"_do_{step.kind}")(process, step, event, before)
+        self.pasts[event] = process.past
         if moved is not False:
-            agent.at += 1
-            self._local(agent)
+            process.at += 1
+            self._local(process)
 
-    def _release(self, agent: Agent) -> int:
-        return agent.known | agent.own
+    def _release(self, process: Process) -> int:
+        return process.known | process.own
 
-    def _do_arrive(self, agent: Agent, step: Step, event: int, before: int) -> None:
-        barrier = self._barrier(agent, step)
-        count = step.event.number * agent.size
+    def _do_arrive(self, process: Process, step: Step, event: int, before: int) -> None:
+        barrier = self._barrier(process, step)
+        count = step.event.number * process.size
         if count > barrier.pending:
             raise Fault(f"line {step.event.line}: more arrivals than are counted")
         barrier.pending -= count
-        barrier.bytes += step.event.bytes * agent.size
-        barrier.released |= self._release(agent)
-        self._arrived(agent, barrier, event, before)
+        barrier.bytes += step.event.bytes * process.size
+        barrier.released |= self._release(process)
+        self._arrived(process, barrier, event, before)
 
-    def _do_expect(self, agent: Agent, step: Step, event: int, before: int) -> None:
-        barrier = self._barrier(agent, step)
-        barrier.bytes += step.event.bytes * agent.size
+    def _do_expect(self, process: Process, step: Step, event: int, before: int) -> None:
+        barrier = self._barrier(process, step)
+        barrier.bytes += step.event.bytes * process.size
         barrier.expects |= event
-        self._arrived(agent, barrier, event, before)
+        self._arrived(process, barrier, event, before)
 
-    def _do_complete(self, agent: Agent, step: Step, event: int, before: int) -> None:
-        barrier = self._barrier(agent, step)
+    def _do_complete(self, process: Process, step: Step, event: int, before: int) -> None:
+        barrier = self._barrier(process, step)
         barrier.bytes -= step.event.bytes
         barrier.completes |= event
         barrier.negative |= barrier.bytes < 0
-        barrier.released |= agent.known
-        self._arrived(agent, barrier, event, before)
+        barrier.released |= process.known
+        self._arrived(process, barrier, event, before)
 
-    def _arrived(self, agent: Agent, barrier: Barrier, event: int, before: int) -> None:
-        self.phases[agent.number, agent.at] = barrier.index
+    def _arrived(self, process: Process, barrier: Barrier, event: int, before: int) -> None:
+        self.phases[process.number, process.at] = barrier.index
         for phase in barrier.phases[:-1]:  # might have come in one of these
             for x, who, _ in phase:
-                if who != agent.number and not x & before:
+                if who != process.number and not x & before:
                     self.found.add(x)
-        agent.past |= barrier.flip
+        process.past |= barrier.flip
         now = barrier.phases[-1]
-        now.append((event, agent.number, before))
+        now.append((event, process.number, before))
         if barrier.pending:
             return
         # The phase might be complete without bytes that are not announced, or are not by what arrives.
@@ -458,95 +458,95 @@ class Schedule:
         barrier.phases.append([])
         barrier.waits.append([])
 
-    def _do_try_wait(self, agent: Agent, step: Step, event: int, before: int) -> None:
-        barrier = self._barrier(agent, step)
-        self.phases[agent.number, agent.at] = barrier.index
+    def _do_try_wait(self, process: Process, step: Step, event: int, before: int) -> None:
+        barrier = self._barrier(process, step)
+        self.phases[process.number, process.at] = barrier.index
         for n in range(barrier.index - 2, -1, -2):  # might have passed before phase n was complete
             for x, who, _ in barrier.phases[n]:
-                if who != agent.number and not x & before:
+                if who != process.number and not x & before:
                     self.found.add(x)
-        agent.past |= barrier.flip
-        barrier.waits[-1].append((event, agent.number))
-        agent.known |= barrier.done
+        process.past |= barrier.flip
+        barrier.waits[-1].append((event, process.number))
+        process.known |= barrier.done
 
-    def _do_bar(self, agent: Agent, step: Step, event: int, before: int) -> None:
+    def _do_bar(self, process: Process, step: Step, event: int, before: int) -> None:
         number, threads = step.event.at, step.event.number
-        total = sum(a.size for a in self.agents if a.warp >= 0)
+        total = sum(a.size for a in self.processes if a.warp >= 0)
         if threads % 32 or not 0 < threads <= total or not 0 <= number < 16:
             raise Fault(f"line {step.event.line}: barrier {number} of {threads}")
         named = self.named.setdefault(number, Named())
-        self.phases[agent.number, agent.at] = named.index
+        self.phases[process.number, process.at] = named.index
         for use in named.uses[:-1]:
             for x, who in use:
-                if who != agent.number and not x & before:
+                if who != process.number and not x & before:
                     self.found.add(x)
         if named.arrived and named.threads != threads:
             raise Fault(f"line {step.event.line}: different numbers of threads")
-        if agent.number in [who for _, who in named.uses[-1]]:
+        if process.number in [who for _, who in named.uses[-1]]:
             raise Fault(f"line {step.event.line}: arrives twice")
         if named.done:
-            agent.past |= named.done[-1][1]
-        named.threads, named.arrived = threads, named.arrived + agent.size
+            process.past |= named.done[-1][1]
+        named.threads, named.arrived = threads, named.arrived + process.size
         if named.arrived > threads:
             raise Fault(f"line {step.event.line}: more threads than the barrier is for")
-        named.released |= self._release(agent)
-        named.past |= agent.past
-        named.uses[-1].append((event, agent.number))
-        agent.waits_for = named.index if step.event.write else -1
+        named.released |= self._release(process)
+        named.past |= process.past
+        named.uses[-1].append((event, process.number))
+        process.waits_for = named.index if step.event.write else -1
         if named.arrived == threads:
             named.done.append((named.released, named.past | (named.done[-1][1] if named.done else 0)))
             named.index += 1
             named.arrived = named.released = named.past = 0
             named.uses.append([])
 
-    def _do_passed(self, agent: Agent, step: Step, event: int, before: int) -> None:
-        released, past = self.named[step.event.at].done[agent.waits_for]
-        agent.known |= released
-        agent.past |= past
-        agent.waits_for = -1
+    def _do_passed(self, process: Process, step: Step, event: int, before: int) -> None:
+        released, past = self.named[step.event.at].done[process.waits_for]
+        process.known |= released
+        process.past |= past
+        process.waits_for = -1
 
-    def _do_meet(self, agent: Agent, step: Step, event: int, before: int) -> bool:
+    def _do_meet(self, process: Process, step: Step, event: int, before: int) -> bool:
         """The lanes of a warp, in two steps: arrives, then goes on."""
-        if agent.waits_for >= 0:
-            known, past = self.met[agent.warp, agent.waits_for]
+        if process.waits_for >= 0:
+            known, past = self.met[process.warp, process.waits_for]
             if step.event.write:
-                agent.known |= known
-            agent.past |= past
-            agent.waits_for = -1
+                process.known |= known
+            process.past |= past
+            process.waits_for = -1
             return True
-        begun, known, past = self.meeting.get(agent.warp, (0, 0, 0))
+        begun, known, past = self.meeting.get(process.warp, (0, 0, 0))
         arrived, begun = begun % 64 + 1, begun // 64
-        known, past = known | self._release(agent), past | agent.past
-        agent.waits_for = begun
-        if arrived == self.of_warp[agent.warp]:
-            self.met[agent.warp, begun] = known, past
-            self.meeting[agent.warp] = (begun + 1) * 64, 0, 0
+        known, past = known | self._release(process), past | process.past
+        process.waits_for = begun
+        if arrived == self.of_warp[process.warp]:
+            self.met[process.warp, begun] = known, past
+            self.meeting[process.warp] = (begun + 1) * 64, 0, 0
         else:
-            self.meeting[agent.warp] = begun * 64 + arrived, known, past
+            self.meeting[process.warp] = begun * 64 + arrived, known, past
         return False
 
-    def _do_product_wait(self, agent: Agent, step: Step, event: int, before: int) -> None:
+    def _do_product_wait(self, process: Process, step: Step, event: int, before: int) -> None:
         for n in range(1, step.event.number + 1):
-            found = self.products[agent.warp // 4, n]
-            agent.known |= found[1]
-            agent.past |= found[3]
+            found = self.products[process.warp // 4, n]
+            process.known |= found[1]
+            process.past |= found[3]
 
     # -- the reduction's questions
 
     def commute(self, a: int, b: int) -> bool:
-        """Whether the next events of two agents may change places here."""
-        x, y = (self.agents[n].steps[self.agents[n].at] for n in (a, b))
+        """Whether the next events of two processes may be exchanged here."""
+        x, y = (self.processes[n].steps[self.processes[n].at] for n in (a, b))
         on = ("arrive", "expect", "complete", "try_wait")
         if x.kind in on and y.kind in on and x.event.at == y.event.at:
             barrier = self.barriers[x.event.at]
             return not any(self._completes(n, s, barrier) for n, s in ((a, x), (b, y)))
         if x.kind == y.kind == "bar" and x.event.at == y.event.at:
             named = self.named.get(x.event.at, Named())
-            return all(named.arrived + self.agents[n].size < x.event.number for n in (a, b))
+            return all(named.arrived + self.processes[n].size < x.event.number for n in (a, b))
         return True
 
     def _completes(self, number: int, step: Step, barrier: Barrier) -> bool:
-        size = self.agents[number].size
+        size = self.processes[number].size
         if step.kind == "try_wait":
             return False
         pending = barrier.pending - (step.event.number * size if step.kind == "arrive" else 0)
@@ -554,29 +554,29 @@ class Schedule:
         return pending <= 0 and barrier.bytes + more == 0
 
     def look_ahead(self) -> None:
-        """Where a schedule is not followed further: what the next event of each agent might have come before."""
-        for agent in self.agents:
-            step = None if agent.done else agent.steps[agent.at]
+        """Where a schedule is not followed further: what the next event of each process might have come before."""
+        for process in self.processes:
+            step = None if process.done else process.steps[process.at]
             if step is None:
                 continue
             if step.kind in ("arrive", "expect", "complete", "try_wait"):
-                barrier = self._barrier(agent, step)
+                barrier = self._barrier(process, step)
                 for n, phase in enumerate(barrier.phases[:-1]):
                     if step.kind != "try_wait" or n % 2 != step.event.number:
-                        self.found |= {x for x, who, _ in phase if who != agent.number and not x & agent.past}
+                        self.found |= {x for x, who, _ in phase if who != process.number and not x & process.past}
             elif step.kind == "bar" and step.event.at in self.named:
                 for use in self.named[step.event.at].uses[:-1]:
-                    self.found |= {x for x, who in use if who != agent.number and not x & agent.past}
+                    self.found |= {x for x, who in use if who != process.number and not x & process.past}
 
     def check_end(self) -> None:
-        for agent in self.agents:
-            if not agent.done:
-                step = agent.steps[agent.at]
+        for process in self.processes:
+            if not process.done:
+                step = process.steps[process.at]
                 raise Fault(f"line {step.event.line}: stuck: {step.kind}")
         ended = 0
-        for agent in self.agents:
-            if agent.warp >= 0:
-                ended |= agent.known
+        for process in self.processes:
+            if process.warp >= 0:
+                ended |= process.known
         for each in self.records:
             if not each.bit & ended:
                 raise Fault(f"line {each.line}: under way when the block ends")
@@ -587,8 +587,8 @@ Outcome: TypeAlias = "frozenset[tuple[tuple[int, int], int]]"
 
 def explore(block: Block, most: int = 2000, *, every: bool = False) -> tuple[int, set[Outcome]]:
     """Runs every schedule, up to the order of events that commute (`every`: each one); how many, and in which phases
-    the agents' events come. Raises Fault, TooMany."""
-    templates = agents_of(block)
+    the processes' events come. Raises Fault, TooMany."""
+    templates = processes_of(block)
     cells = Cells(block)
     inits = {event.at for warp in block.events for event in warp if event.kind == "mbarrier_init"}
     around = {at: cells.around(at, 8) for at in inits}
@@ -615,7 +615,7 @@ def _one(schedule: Schedule, nodes: list[Node], every: bool) -> bool:
     to the end, and is not one of those before."""
     given, asleep = len(nodes), set[int]()
     for number in range(1 << 30):
-        enabled = [a.number for a in schedule.agents if schedule.enabled(a)]
+        enabled = [a.number for a in schedule.processes if schedule.enabled(a)]
         choices = [n for n in enabled if n not in asleep]
         if number < given:
             node = nodes[number]
@@ -647,12 +647,12 @@ def _try_before(schedule: Schedule, nodes: list[Node]) -> None:
 
 
 def sample(block: Block, tries: int, seed: int = 0) -> None:
-    """Some schedules by chance: the agent that runs is the first of an order, which changes now and then."""
-    templates, rng = agents_of(block), random.Random(seed)
+    """Some schedules by chance: the process that runs is the first of an order, which changes now and then."""
+    templates, rng = processes_of(block), random.Random(seed)
     for _ in range(tries):
         schedule = Schedule(block, templates, {})
         order: dict[int, float] = {}
-        while enabled := [a.number for a in schedule.agents if schedule.enabled(a)]:
+        while enabled := [a.number for a in schedule.processes if schedule.enabled(a)]:
             chosen = max(enabled, key=lambda n: order.setdefault(n, rng.random()))
             if rng.random() < 0.03:
                 order[chosen] = -rng.random()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.proof.test_text import LOAD, OTHER, STORE, verdict
+from tests.proof.test_text import LOAD, LOOP, OTHER, STORE, verdict
 
 
 def unless(guard: str) -> str:
@@ -25,7 +25,23 @@ TRIPS = (
 WAITS = SEARCH.format(2) + TRIPS.format(2, 5, "bar.warp.sync 0xffffffff;") + " bar.sync 1, 64;"
 WRITES = "bar.sync 1, 64;" + SEARCH.format(3) + TRIPS.format(3, 6, "st.shared.u32 [%r2], %r0; add.u32 %r2,%r2,256;")
 
+OF_ROUND = "mul.wide.s32 %d3, %r6, 4; add.s64 %d3, %d3, %d2; ld.global.s32 %r7, [%d3];"  # the round's own number
+TWO_ROLES = (  # a barrier that both warps come to where 1 is below the round's number
+    G + LOOP.format(OF_ROUND + "setp.lt.u32 %p3, %r0, 32; setp.lt.s32 %p5, {0}, %r7; setp.lt.s32 %p6, 1, %r7;"
+    "@!%p3 bra $b; @!%p5 bra.uni $c;\n @!%p6 bra.uni $c; bar.sync 1, 64; bra $c;\n$b: @!%p6 bra.uni $c;"
+    "bar.sync 1, 64;\n$c: bar.sync 0;")
+)  # fmt: skip
+NESTED = G + LOOP.format(  # in each round one loop from 0, and behind it one from the round's number on
+    OF_ROUND + TRIPS.replace("%r1{0}", "0").format(2, 5, "bar.sync 0;") + "{0}"
+    + TRIPS.replace("%r1{0}", "%r7").format(3, 6, "bar.sync 0; {1}")
+)  # fmt: skip
+
 BROKEN = {
+    "two comparisons with one number of a round": TWO_ROLES.format(2),
+    "a store in the second loop of a round": NESTED.format("", f"{STORE} {OTHER} {LOAD}"),
+    "a store between the loops of a round": NESTED.format(STORE, f"{OTHER} {LOAD}").replace(
+        "bar.sync 0;", "bar.warp.sync 0xffffffff;", 1
+    ),
     "arithmetic of what is stored alone": "@%p0 st.shared.u32 [%r1+2052], 1; bar.sync 0; ld.shared.u32 %r7, [%r1+2052];"
     "add.s32 %r7, %r7, 1;" + PUT.format("%r7") + GET + "setp.eq.s32 %p3, %r8, 1;" + unless("%p3"),
     "a load of some lanes": "mov.b32 %r8, 9;" + PUT.format(1) + "ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0;"
@@ -49,6 +65,8 @@ BROKEN = {
     "ld.global.u32 %r8, [%d2]; st.global.u32 [%d3], %r0; setp.eq.s32 %p3, %r8, 7; @%p3 bra.uni $s; bar.sync 0;\n$s:",
 }
 SOUND = {
+    "two comparisons with one number of a round": TWO_ROLES.format(0),
+    "two loops in a round": NESTED.format("", f"{STORE} bar.sync 0; {OTHER} {LOAD}"),
     "a number stored for all": PUT.format(1) + GET + "setp.eq.s32 %p3, %r8, 1;" + unless("%p3"),
     "one comparison in both roles": BROKEN["signed and unsigned"].replace("lt.u32 %p4", "lt.s32 %p4"),
 }

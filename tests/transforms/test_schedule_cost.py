@@ -6,6 +6,7 @@ import pytest
 
 import minitile as mt
 import minitile.language as T
+from minitile.driver import pipeline
 from minitile.driver.pipeline import compile_ir
 from minitile.tools.explain import summary
 from minitile.transforms.schedule.cost import Turn, draw
@@ -56,6 +57,35 @@ def test_rates_are_the_targets() -> None:
     pytest.importorskip("llvmlite")
     assert turn("gfx950", num_stages=2).busy()["tensor"] == 64.0
     assert {e.stage for e in turn("gfx942").entries if e.unit == "copy"} == {-1}  # through registers
+
+
+def consumer() -> Turn:
+    compiled = softened.compile(*SPECS, target="sm_90a")
+    every: list[Turn] = []
+    compile_ir(compiled.case.trace(), compiled.target, compiled.passes, turns=every)
+    (found,) = (each for each in every if "tensor" in each.busy())
+    return found
+
+
+def test_a_warpgroups_own_turn() -> None:
+    """64 × 64 × 32 products of 2048 a cycle, beside copies; then each thread has 32 functions, of 8 cycles for a
+    warp, the last of which the next product waits for: 3 cycles more. No unit is busy for as long."""
+    found = consumer()
+    assert found.issued is not None
+    assert found.busy() == {"tensor": 64.0, "copy": 128.0, "special": 256.0, "issue": 32.0}
+    assert found.interval == found.issued.cycles == 64 + 256 + 3
+    assert draw(found)[-1].strip() == "a warpgroup's own turn: 323 cycles"
+
+
+def test_only_who_asks_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiling counts no instructions where turns are not asked for."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("instructions are counted")
+
+    monkeypatch.setattr(pipeline, "with_instructions", refuse)
+    compiled = softened.compile(*SPECS, target="sm_90a")
+    compile_ir(compiled.case.trace(), compiled.target, compiled.passes)
 
 
 def test_drawn() -> None:

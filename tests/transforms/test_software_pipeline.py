@@ -13,8 +13,8 @@ from minitile.ir.parser import parse_kernel
 from minitile.ir.verifier import verify as verify_ir
 from minitile.target import TARGETS
 from minitile.transforms.manager import PassContext
-from minitile.transforms.pipeline import software_pipeline as module
 from minitile.transforms.pipeline.software_pipeline import software_pipeline
+from minitile.transforms.schedule import verify as checks
 from minitile.transforms.schedule.graph import Body
 from minitile.transforms.schedule.schedule import Schedule
 from minitile.transforms.schedule.verify import ScheduleError
@@ -334,7 +334,7 @@ def test_a_schedule_that_is_refused(target: str, monkeypatch: pytest.MonkeyPatch
     def refuse(body: Body, schedule: Schedule) -> None:
         raise refused
 
-    monkeypatch.setattr(module, "verify", refuse)
+    monkeypatch.setattr(checks, "verify", refuse)
     context = PassContext(TARGETS[target])
     arrays = {"A": A, "P": P, "C": np.zeros((40, 8), np.float32)}
     text = kernel(loop(f"{COPY}\n{USE}"))
@@ -362,7 +362,7 @@ def test_its_schedules_are_checked(wrong: str, monkeypatch: pytest.MonkeyPatch) 
             rules.append(error.rule)
             raise
 
-    monkeypatch.setattr(module, "verify", planted)
+    monkeypatch.setattr(checks, "verify", planted)
     context = PassContext(TARGETS["sm_80"])
     software_pipeline(parse_kernel(kernel(loop(f"{COPY}\n{USE}"))), context)
     assert rules == [{"far": "versions", "late": "read"}[wrong]]

@@ -1,7 +1,8 @@
 """Which columns of tensor memory each buffer has: what is not alive at the same time may have the same ones.
 
-    accumulators          one after the other, each as many columns as N, for each block of 128 rows
+    accumulators          one after the other, each as many columns as layouts.py says
     that do not fit       the buffer of one of the same shape whose lifetime does not overlap
+    scales of blocks      columns of their own
     factors A of products the columns of an accumulator that has been loaded before: attention's weights those of the
                           scores that they are made of; each block of rows where the accumulator's is
 
@@ -18,7 +19,7 @@ from typing import Any
 
 from minitile.analysis.op_places import Places
 from minitile.backends.nvidia.blackwell.accumulators import Accumulator, is_tile
-from minitile.backends.nvidia.blackwell.products import ROWS, WORD_BITS
+from minitile.backends.nvidia.blackwell.layouts import scale_columns, words
 from minitile.backends.nvidia.blackwell.shapes import COLUMNS, allocated
 from minitile.ir.core import Block, Op
 from minitile.ir.ops import tile
@@ -65,19 +66,18 @@ def place(body: Block, found: Sequence[Accumulator]) -> Layout:
     for each in found:
         before, spots = layout.used, dict(layout.spots)
         if _accumulator(layout, each, placed, places) and all(
-            _factor(layout, gemm, [*placed, each], places) for gemm in each.gemms if is_tile(gemm.a)
+            _operands(layout, gemm, [*placed, each], places) for gemm in each.gemms
         ):
             placed.append(each)
             continue
         layout.used, layout.spots = before, spots
-        needed = each.shape[0] // ROWS * each.shape[1]
-        each.reason = f"{needed} columns of tensor memory are not left"
+        blocks, columns = words(each.shape)
+        each.reason = f"{blocks * columns} columns of tensor memory are not left"
     return layout
 
 
 def _accumulator(layout: Layout, each: Accumulator, placed: Sequence[Accumulator], places: Places) -> bool:
-    rows, columns = each.shape
-    if layout.new(each, rows // ROWS, columns):
+    if layout.new(each, *words(each.shape)):
         return True
     for other in placed:
         users = [one for one in placed if layout.spots[one] is layout.spots[other]]
@@ -88,15 +88,27 @@ def _accumulator(layout: Layout, each: Accumulator, placed: Sequence[Accumulator
     return False
 
 
+def _operands(layout: Layout, gemm: tile.Gemm, placed: Sequence[Accumulator], places: Places) -> bool:
+    """What of a product's operands goes to tensor memory: a factor, scales of blocks."""
+    if is_tile(gemm.a) and not _factor(layout, gemm, placed, places):
+        return False
+    scales = {"a_scale": gemm.a_scale, "b_scale": gemm.b_scale}
+    return all(v is None or layout.new((gemm, name), 1, scale_columns(v.shape)) for name, v in scales.items())
+
+
 def _factor(layout: Layout, gemm: tile.Gemm, placed: Sequence[Accumulator], places: Places) -> bool:
-    rows, k = gemm.a.shape
-    columns = k * gemm.a.dtype.bits // WORD_BITS
+    blocks, columns = words(gemm.a.shape, gemm.a.dtype.bits)
     for each in placed:
-        if gemm not in each.gemms and each.shape[0] == rows and columns <= each.shape[1] and _dead(each, gemm, places):
+        if (
+            gemm not in each.gemms
+            and each.shape[0] == gemm.a.shape[0]
+            and columns <= each.shape[1]
+            and _dead(each, gemm, places)
+        ):
             spot = layout.spots[each]
             layout.spots[gemm] = Spot(len(layout.spots) + COLUMNS, spot.column, spot.stride)
             return True
-    return layout.new(gemm, rows // ROWS, columns)
+    return layout.new(gemm, blocks, columns)
 
 
 def _dead(each: Accumulator, gemm: tile.Gemm, places: Places) -> bool:

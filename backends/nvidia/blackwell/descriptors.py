@@ -35,6 +35,26 @@ INSTRUCTION: Layout = MappingProxyType(
         "shift": (30, 2),
     }
 )
+# Of products with scales of blocks (CUTLASS, the same file, `InstrDescriptorBlockScaled`; Triton, MMAv5.cpp,
+# `createScaleInstDescriptor`).
+SCALED: Layout = MappingProxyType(
+    {
+        "sparsity_selector": (0, 2),
+        "sparse": (2, 1),
+        "b_scale_byte": (4, 2),  # of a word of scales: where those of this instruction begin
+        "a": (7, 3),
+        "b": (10, 3),
+        "negate_a": (13, 1),
+        "negate_b": (14, 1),
+        "a_mn_major": (15, 1),
+        "b_mn_major": (16, 1),
+        "n": (17, 6),  # / 8
+        "scale_format": (23, 1),
+        "m": (24, 5),  # / 16
+        "a_scale_byte": (29, 2),
+    }
+)
+SCALE_FORMAT = {"e4m3": 0, "u8": 1}  # ue4m3, ue8m0
 SHARED: Layout = MappingProxyType(
     {
         "start": (0, 14),  # / 16, as the offsets
@@ -71,27 +91,32 @@ def fields(layout: Layout, descriptor: int) -> dict[str, int]:
     return found
 
 
-def instruction(kind: Kind, dtypes: tuple[str, str], into: str, m: int, n: int, mn_major: tuple[bool, bool]) -> int:
-    """The descriptor of a product by one CTA: dtypes of A and B, and whether M, N are contiguous in shared memory.
-    Raises ValueError for what the kind has not."""
+def instruction(
+    kind: Kind,
+    dtypes: tuple[str, str],
+    into: str,
+    m: int,
+    n: int,
+    mn_major: tuple[bool, bool],
+    cta_group: int = 1,
+    scale_byte: int = 0,
+) -> int:
+    """The descriptor of a product by one CTA or two: dtypes of A and B, and whether M, N are contiguous in shared
+    memory. Raises ValueError for what the kind has not."""
     operand = dict(kind.operands)
     a, b = dtypes
     if a not in operand or b not in operand or (a != b and not kind.mixed) or into not in kind.results:
         raise ValueError(f"kind {kind.name} does not multiply {a} by {b} into {into}")
     if any(mn_major) and not kind.mn_major:
         raise ValueError(f"operands of kind {kind.name} are K-major")
-    if reason := misfit(kind, m, n):
+    if reason := misfit(kind, m, n, cta_group):
         raise ValueError(reason)
-    return word(
-        INSTRUCTION,
-        d=RESULT[into],
-        a=operand[a],
-        b=operand[b],
-        a_mn_major=int(mn_major[0]),
-        b_mn_major=int(mn_major[1]),
-        n=n >> 3,
-        m=m >> 4,
-    )
+    common = {"a": operand[a], "b": operand[b], "a_mn_major": int(mn_major[0]), "b_mn_major": int(mn_major[1])}
+    common |= {"n": n >> 3, "m": m >> 4}
+    if not kind.factors:
+        return word(INSTRUCTION, d=RESULT[into], **common)
+    byte = {"a_scale_byte": scale_byte, "b_scale_byte": scale_byte}
+    return word(SCALED, scale_format=SCALE_FORMAT[kind.scale], **byte, **common)
 
 
 def shared(start: int, leading: int, stride: int, swizzle: int) -> int:

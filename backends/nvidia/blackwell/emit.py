@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from minitile.backends.nvidia.blackwell.shapes import NVF4
 from minitile.backends.nvidia.emit.emitter import Emitter
 from minitile.backends.nvidia.emit.hopper import _moved, _place
 from minitile.ir.core import Op, Value
@@ -13,8 +14,13 @@ from minitile.ir.origin import Origin, places
 
 
 def memory_alloc(w: Emitter, op: blackwell.TensorMemoryAlloc) -> None:
-    w.order(f"tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 {_place(w, op.address)}, {op.columns};")
-    w.emit("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;")
+    group = _group(op)
+    w.order(f"tcgen05.alloc.{group}.sync.aligned.shared::cta.b32 {_place(w, op.address)}, {op.columns};")
+    w.emit(f"tcgen05.relinquish_alloc_permit.{group}.sync.aligned;")
+
+
+def _group(op: Any) -> str:
+    return f"cta_group::{1 + op.pair}"
 
 
 def memory_address(w: Emitter, op: blackwell.TensorMemoryAddress) -> None:
@@ -24,7 +30,7 @@ def memory_address(w: Emitter, op: blackwell.TensorMemoryAddress) -> None:
 
 def memory_free(w: Emitter, op: blackwell.TensorMemoryFree) -> None:
     address = w.register(w.element(op.memory), "b32")
-    w.order(f"tcgen05.dealloc.cta_group::1.sync.aligned.b32 {address}, {op.columns};")
+    w.order(f"tcgen05.dealloc.{_group(op)}.sync.aligned.b32 {address}, {op.columns};")
 
 
 def alloc(w: Emitter, op: blackwell.TensorAlloc) -> None:
@@ -32,8 +38,10 @@ def alloc(w: Emitter, op: blackwell.TensorAlloc) -> None:
 
 
 def products(w: Emitter, op: blackwell.TensorProducts) -> None:
-    opcode = f"tcgen05.mma.cta_group::1.kind::{op.kind}"
-    d, word = w.register(w.element(op.d), "b32"), w.register(str(op.instruction), "b32")
+    opcode = f"tcgen05.mma.{_group(op)}.kind::{op.kind}"
+    if op.kind.startswith(NVF4.name):
+        w.isa = max(w.isa, "8.7", key=float)
+    d = w.register(w.element(op.d), "b32")
     always, adds = w.temp("pred"), w.temp("pred")
     w.emit(f"setp.eq.u32 {always}, 0, 0;")
     given = w.element(op.accumulate)
@@ -41,13 +49,28 @@ def products(w: Emitter, op: blackwell.TensorProducts) -> None:
         adds = given
     else:
         w.emit(f"setp.ne.u32 {adds}, {int(given, 0)}, 0;")
-    steps = len(op.b_offsets)
+    steps = len(op.b_offsets) // len(op.d_offsets)
     for at, offset in enumerate(op.a_offsets):
-        block, k = divmod(at, steps)
-        to = f"[{d}+{block * op.columns}]" if block and op.columns else f"[{d}]"
-        y = _moved(w, op.b, op.b_offsets[k])
+        part, k = divmod(at, steps)
+        to = f"[{d}+{op.d_offsets[part]}]" if op.d_offsets[part] else f"[{d}]"
+        y = _moved(w, op.b, op.b_offsets[at])
         x = _column(w, op.a, offset) if op.a_in_tensor else _moved(w, op.a, offset)
-        w.emit(f"{opcode} {to}, {x}, {y}, {word}, {always if k else adds};")
+        word = w.register(str(_signed(op.instructions[k])), "b32")
+        scales = ""
+        if op.a_scale is not None and op.b_scale is not None:
+            places = (op.a_scale, op.a_scale_offsets[at]), (op.b_scale, op.b_scale_offsets[k])
+            scales = "".join(f"{_column(w, *place)}, " for place in places)
+        w.emit(f"{opcode} {to}, {x}, {y}, {word}, {scales}{always if k else adds};")
+
+
+def copies(w: Emitter, op: blackwell.TensorCopies) -> None:
+    for offset, column in zip(op.offsets, op.columns, strict=True):
+        source = _moved(w, op.descriptor, offset)
+        w.emit(f"tcgen05.cp.cta_group::1.32x128b.warpx4 {_column(w, op.address, column)}, {source};")
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word >> 31 else word
 
 
 def _column(w: Emitter, address: Value, offset: int) -> str:
@@ -56,7 +79,13 @@ def _column(w: Emitter, address: Value, offset: int) -> str:
 
 
 def commit(w: Emitter, op: blackwell.Tcgen05Commit) -> None:
-    w.order(f"tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 {_place(w, op.address)};")
+    ctas, more = "", ""
+    if op.pair:
+        mask = w.temp("b16")
+        w.emit(f"mov.b16 {mask}, 3;")
+        ctas, more = ".multicast::cluster", f", {mask}"
+    opcode = f"tcgen05.commit.{_group(op)}.mbarrier::arrive::one.shared::cluster{ctas}.b64"
+    w.order(f"{opcode} {_place(w, op.address)}{more};")
 
 
 def fence(w: Emitter, op: blackwell.Tcgen05Fence) -> None:
@@ -91,6 +120,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     blackwell.TensorMemoryAddress: memory_address,
     blackwell.TensorMemoryFree: memory_free,
     blackwell.TensorAlloc: alloc,
+    blackwell.TensorCopies: copies,
     blackwell.TensorProducts: products,
     blackwell.Tcgen05Commit: commit,
     blackwell.Tcgen05Fence: fence,

@@ -8,9 +8,10 @@
     fence before    in front of a synchronisation, where loads or stores may stand between it and the fence before
     wait st         the same for stores, and in front of a load
 
-A synchronisation is one between threads that access tensor memory: a barrier, or an mbarrier at which commits arrive. A
-product is fenced where it is `reused`; otherwise those before it are its thread's own, of the same accumulator, and in
-order. A commit has a fence in itself.
+A synchronisation is one between threads that access tensor memory: a barrier, or an mbarrier at which commits arrive;
+where the program orders its roles itself, any mbarrier. A product is fenced where it is `reused`; otherwise those
+before it are its thread's own, of the same accumulator, and in order; so are copies of scales. A commit has a fence in
+itself.
 """
 
 from __future__ import annotations
@@ -42,8 +43,12 @@ class _State:
 
 def tensor_fences(kernel: Kernel, context: Any) -> None:
     """The pass."""
-    rings = {op.ring for op in kernel.walk() if isinstance(op, blackwell.TensorProducts)}
-    if rings:
+    accesses = blackwell.TensorProducts | blackwell.TensorCopies | blackwell.TensorRegisters | blackwell.TensorWrite
+    found = [op for op in kernel.walk() if isinstance(op, accesses)]
+    rings = {op.ring for op in found if isinstance(op, blackwell.TensorProducts)}
+    if kernel.attrs.get("explicit_sync"):  # any barrier of the program may be between accesses
+        rings |= {sync.on for op in kernel.walk() for sync in op.syncs() if isinstance(sync.on, Value)}
+    if found:
         _Walk(rings).block(kernel.body, _State(), True)
 
 
@@ -99,10 +104,10 @@ class _Walk:
                 missing = [*_wait(op, state), _fence(op, "before", "accesses before")]
             by_ring = any(sync.kind == "acquire" for sync in op.syncs())  # behind accesses of another role's
             return missing, replace(state, met=state.met or state.accessed or by_ring, told=True, stored=False)
-        if not isinstance(op, blackwell.TensorProducts | blackwell.TensorRegisters | blackwell.TensorWrite):
+        alone = isinstance(op, blackwell.TensorProducts | blackwell.TensorCopies)
+        if not alone and not isinstance(op, blackwell.TensorRegisters | blackwell.TensorWrite):
             return missing, state
-        alone = isinstance(op, blackwell.TensorProducts)
-        if state.met and (not isinstance(op, blackwell.TensorProducts) or op.reused):
+        if state.met and (not alone or (isinstance(op, blackwell.TensorProducts) and op.reused)):
             missing.append(_fence(op, "after", "accesses before"))
             state = replace(state, met=False)
         if isinstance(op, blackwell.TensorRegisters):

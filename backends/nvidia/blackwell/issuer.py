@@ -24,9 +24,10 @@ release of a slot of TMA's ring is a commit as well, at the slot's barrier. So o
 it; and where the loads stand in a loop (tiles of a persistent kernel), an accumulator has two versions, if tensor
 memory has the columns: while one is loaded and stored, products add to the other.
 
-The part of each role is all that its own operations need (parts.py). Products stay with those who load them, with a
-note, where the issuer could not do its part alone: an operand that threads write, an accumulator that goes on from tile
-to tile, slots that blocks of a cluster fill in common.
+The part of each role is all that its own operations need (parts.py). Blocks of a cluster of two that have the same B
+become a pair, with one issuer (pairs.py). Products stay with those who load them, with a note, where the issuer could
+not do its part alone: an operand that threads write, an accumulator that goes on from tile to tile, slots that blocks
+of another cluster fill in common.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitile.analysis.op_places import Places
+from minitile.backends.nvidia.blackwell.layouts import columns_of
+from minitile.backends.nvidia.blackwell.pairs import PAIR, make_pair, why_no_pair
 from minitile.backends.nvidia.blackwell.parts import Part
-from minitile.backends.nvidia.blackwell.products import columns_of
 from minitile.backends.nvidia.blackwell.shapes import COLUMNS, allocated
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
@@ -57,13 +59,17 @@ class _Refused(Exception):
 @dataclass(eq=False)
 class _Accumulator:
     """The block whose every turn fills it and loads it; there the operations that hold its products, and its loads; the
-    loops around."""
+    loops and branches around, inner ones first."""
 
     buffer: Value
     block: Block
     products: list[Op]
     loads: list[blackwell.TensorLoad]
-    loops: list[control.For]
+    around: list[control.For | control.If]
+
+    @property
+    def repeats(self) -> bool:
+        return any(op.repeats for op in self.around)
 
     @property
     def columns(self) -> int:
@@ -94,6 +100,10 @@ class _Split:
             if isinstance(each, roles.MbarrierPipeline)
             and any(gemm.a in each.payload or gemm.b in each.payload for gemm in self.gemms)
         }
+        self.copies = [
+            each for each in op.producer.walk() if isinstance(each, roles.TmaCopy) and each.pipeline in self.pipelines
+        ]
+        self.pair = False
         self.b = Builder(Block())
 
     def run(self) -> None:
@@ -101,6 +111,8 @@ class _Split:
         allocs = [op for op in self.body.ops if isinstance(op, blackwell.TensorAlloc)]
         found = [self.accumulator(op.result) for op in allocs]
         self.check_issuer()
+        if self.pair:
+            make_pair(self.pipelines.values(), self.copies, self.gemms)
         slots = self.placed(allocs, found)
         made = [self.pipeline(each, count) for each, count in zip(found, slots, strict=True)]
         memory = [op for op in self.body.ops if isinstance(op, blackwell.TensorMemory)]
@@ -117,14 +129,17 @@ class _Split:
         """All that reads the rings of products are products; all operands of those come by rings."""
         payload = {v for ring in self.pipelines.values() for v in ring.payload}
         for gemm in self.gemms:
+            if gemm.a_scale is not None:
+                raise _Refused("threads write scales of blocks")
             for v in (gemm.a, gemm.b):
                 if v not in payload:
                     raise _Refused(f"threads write {v.name or 'an operand'}")
         for op in self.places.block:
             if not isinstance(op, blackwell.TensorGemm) and not payload.isdisjoint(op.operands):
                 raise _Refused(f"`{op.mnemonic}` reads what products read")
-        if any(ring.common for ring in self.pipelines.values()):
-            raise _Refused("blocks of the cluster fill each other's slots")
+        self.pair = any(ring.common for ring in self.pipelines.values())
+        if self.pair and (reason := why_no_pair(self.launch, self.copies, self.gemms)):
+            raise _Refused(reason)
 
     def accumulator(self, buffer: Value) -> _Accumulator:
         name = buffer.name or "an accumulator"
@@ -141,16 +156,15 @@ class _Split:
         first = min(self.places.number[op] for op in loads)
         if self.places.number[products[-1]] > first:
             raise _Refused(f"{name} is loaded between its products")
-        loops = list(self.places.all_around(loads[0]))
-        if not all(isinstance(op, control.For) for op in loops):
-            raise _Refused(f"{name} is loaded under a branch")
+        around = [op for op in self.places.all_around(loads[0]) if isinstance(op, control.For | control.If)]
+        if len(around) < len(list(self.places.all_around(loads[0]))):
+            raise _Refused(f"{name} is loaded in a loop of unknown length")
         if len({(g.a.dtype, g.b.dtype, g.transpose_a, g.transpose_b) for g in gemms}) > 1:
             raise _Refused(f"products of several kinds add to {name}, and are in no order")
         inside = {inner for op in products for inner in op.walk()} | set(block.ops)
         if not all(self.begins(op.accumulate, block, inside) for op in gemms):
             raise _Refused(f"{name} goes on from turn to turn")
-        found = [op for op in loops if isinstance(op, control.For)]
-        return _Accumulator(buffer, block, products, sorted(loads, key=self.places.number.__getitem__), found)
+        return _Accumulator(buffer, block, products, sorted(loads, key=self.places.number.__getitem__), around)
 
     def begins(self, flag: Value, block: Block, inside: set[Op]) -> bool:
         """Whether a bool, that an accumulator has been written, is of this turn of a block."""
@@ -199,7 +213,7 @@ class _Split:
         total = sum(each.columns for each in found)
         slots = []
         for each in found:
-            more = each.columns * (AHEAD - 1) if each.loops else 0
+            more = each.columns * (AHEAD - 1) if each.repeats else 0
             if total + more > COLUMNS:
                 more = 0
             total += more
@@ -216,14 +230,14 @@ class _Split:
 
     def pipeline(self, each: _Accumulator, slots: int) -> roles.MbarrierPipeline:
         """The pipeline of an accumulator, and what either role does with it, in the program as it is."""
-        threads = self.launch.threads
-        made = roles.MbarrierPipeline((each.buffer,), slots, threads)
+        threads = self.launch.threads * (PAIR if self.pair else 1)
+        made = roles.MbarrierPipeline((each.buffer,), slots, threads, pair=self.pair)
         made.result.name = "accumulators"
         made.loc = each.loads[0].loc
         made.why = self.why(each, "mbarrier init")
         index, phase = self.state(each, slots)
         with self.b.inside(Block()) as before, self.b.because(self.why(each, "WAR: accumulator loaded")):
-            if each.loops:
+            if each.repeats:
                 self.b.emit(blackwell.ProductsAcquire(made.result, index, phase))
         with self.b.inside(Block()) as behind, self.b.because(self.why(each, "products of the accumulator")):
             self.b.emit(blackwell.ProductsCommit(made.result, index))
@@ -250,17 +264,20 @@ class _Split:
         return Origin("issue_apart", reason, products, loads)
 
     def state(self, each: _Accumulator, slots: int) -> tuple[Value, Value]:
-        """The slot and the phase at a turn of the accumulator's block, carried through the loops around."""
+        """The slot and the phase at a turn of the accumulator's block, carried through what is around."""
         b, head = self.b, Block()
         with b.inside(head):
             state = b.constant(0), b.constant(0)
         self.body.ops = head.ops + self.body.ops
-        for loop in reversed(each.loops):
-            loop.init = (*loop.init, *state)
-            state = loop.body.add_arg(I32, "slot"), loop.body.add_arg(I32, "phase")
-        if not each.loops:
+        outside: dict[Op, tuple[Value, Value]] = {}
+        for op in reversed(each.around):
+            outside[op] = state
+            if isinstance(op, control.For):
+                op.init = (*op.init, *state)
+                state = op.body.add_arg(I32, "slot"), op.body.add_arg(I32, "phase")
+        if not each.repeats:
             return state
-        last_op = each.block.ops.pop()
+        end = [each.block.ops.pop()] if each.block.terminator is not None else []
         with b.inside(each.block):
             if slots > 1:
                 following = b.add(state[0], 1)
@@ -269,14 +286,14 @@ class _Split:
                 last = b.select(wraps, b.constant(0), following), turn
             else:
                 last = state[0], b.xor(state[1], 1)
-        each.block.ops.append(last_op)
-        for loop in each.loops:
-            end = loop.body.terminator
-            assert isinstance(end, control.Yield)
-            end.values = (*end.values, *last)
-            number = len(loop.results)
-            last = Value(I32, loop, number, "slot"), Value(I32, loop, number + 1, "phase")
-            loop.results = (*loop.results, *last)
+        each.block.ops += end
+        inner = each.block
+        for op in each.around:
+            for region in op.regions:
+                _hand_on(region, last if region is inner else outside[op])
+            number, inner = len(op.results), self.places.block[op]
+            last = Value(I32, op, number, "slot"), Value(I32, op, number + 1, "phase")
+            op.results = (*op.results, *last)
         return state
 
     def committed(self, op: Op) -> Op:
@@ -295,10 +312,26 @@ class _Split:
         at = ops.index(self.op)
         threads = max(self.op.producer_threads, 2 * WARP)
         parts = {"producer": self.op.producer, "consumer": consumer, "issuer": issuer}
-        new = recast(self.op, blackwell.IssuerSpecialized, producer_threads=threads, **parts)
+        new = recast(self.op, blackwell.IssuerSpecialized, producer_threads=threads, pair=self.pair, **parts)
         self.kernel.attrs["producer_threads"] = threads
         ops[at : at + 1] = [*made, new]
+        if self.pair:  # both blocks have loaded all
+            last = [op for op in consumer.ops if isinstance(op, blackwell.TensorFree)]
+            consumer.ops = [op for op in consumer.ops if op not in last]
+            ops[at + len(made) + 1 : at + len(made) + 1] = last
+        for op in (*memory, *ops):
+            if isinstance(op, blackwell.TensorMemory | blackwell.TensorFree):
+                op.pair = self.pair
         ops[:0] = memory
+
+
+def _hand_on(region: Block, values: tuple[Value, ...]) -> None:
+    """Of a loop or branch: more values at the region's end."""
+    if region.terminator is None:
+        region.ops.append(control.Yield(()))
+    end = region.terminator
+    assert isinstance(end, control.Yield)
+    end.values = (*end.values, *values)
 
 
 def _replace(block: Block, new: Callable[[Op], Op]) -> None:

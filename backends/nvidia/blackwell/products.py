@@ -1,11 +1,10 @@
-"""Lowering rules for tensor memory: which gemms fit tcgen05, their descriptors, the accumulator's layout in registers.
+"""Lowering rules for tensor memory: which gemms fit tcgen05, their descriptors, loads and stores.
 
-An accumulator of M × N lies in blocks of 128 rows, N columns each: row i is lane i % 128, block i / 128; so does a
-factor A that is a tile, two or four elements in a column. A product is issued by the block's first thread: for each
-block of rows all steps of K, 32 bytes each, then a commit to the mbarrier, for whose phase all threads wait. The phase
-takes an arrival of each warp as well: else the first thread could go on to the product after the next one while others
-still wait for this, of the same parity. Warp w loads lanes 32 · (w % 4) and on; warpgroups share blocks of rows, or
-columns.
+Where an accumulator lies, and a factor A that is a tile, says layouts.py. A product is issued by the block's first
+thread: for each part of the accumulator all steps of K, 32 bytes each, then a commit to the mbarrier, for whose phase
+all threads wait. The phase takes an arrival of each warp as well: else the first thread could go on to the product
+after the next one while others still wait for this, of the same parity. Warp w loads lanes 32 · (w % 4) and on;
+warpgroups share blocks of rows, or columns.
 
 The kernel's tensor memory is allocated by the first warp, whose address the others read behind a barrier, and given
 back by it at the end.
@@ -13,26 +12,38 @@ back by it at the end.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from minitile.analysis.affine import Affine, Facts
-from minitile.backends.base import GemmPlan
+from minitile.analysis.tf32_rounding import Rounding
 from minitile.backends.nvidia.blackwell.descriptors import SHARED, SWIZZLE, VERSION, instruction, word
-from minitile.backends.nvidia.blackwell.shapes import I8, MOST_COLUMNS, Kind, kind_of, misfit
+from minitile.backends.nvidia.blackwell.layouts import (
+    HALF_ROWS,
+    IMAGE,
+    IN_WORD,
+    ROWS,
+    WORD_BITS,
+    accumulator,
+    chains,
+    columns_of,
+    instruction_shape,
+    own_blocks,
+    scale_columns,
+)
+from minitile.backends.nvidia.blackwell.shapes import ATOM_K_BYTES, I8, Kind, kind_of, misfit
 from minitile.backends.nvidia.hopper import pipelines
+from minitile.backends.nvidia.hopper.explicit import barrier_word
 from minitile.backends.nvidia.hopper.wgmma import _Operand, panels_of, readable
 from minitile.hardware import WARPGROUP
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, blackwell, control, hopper, roles, thread, tile
 from minitile.ir.origin import Origin
-from minitile.ir.types import BufferType, TileType, u32, u64
-from minitile.layout import Digit, Layout, boxed
+from minitile.ir.types import BufferType, TileType, f32, i64, u32, u64
+from minitile.layout import Layout, boxed
 from minitile.layout.shared import SharedLayout, row_major
 from minitile.lowering.context import Lowering, layout_of
+from minitile.lowering.memory import shared_layout
 
-ROWS = 128  # of the accumulator in one instruction
-WORD_BITS = 32  # of a column
 MOST_AT_ONCE = 128  # columns of one ld or st
 CHUNK = 16  # bytes of a row that TMA, descriptors and the swizzle move as a whole
 
@@ -40,35 +51,52 @@ CHUNK = 16  # bytes of a row that TMA, descriptors and the swizzle move as a who
 # What fits -----------------------------------------------------------------------------------------------------------
 
 
-def misfit_of(op: tile.Gemm, threads: int, target: Any, facts: Facts | None = None) -> str:
+def misfit_of(
+    op: tile.Gemm | blackwell.TensorGemm,
+    threads: int,
+    target: Any,
+    facts: Facts | None = None,
+    rounding: Rounding | None = None,
+) -> str:
     """Why tcgen05 does not do a gemm; "" where it does. Without `facts` operands are taken to begin where their
-    buffers do."""
-    kind = kind_of(op.a.dtype.name, op.b.dtype.name, op.c.dtype.name)
-    if op.scaled or kind is None or (kind is I8 and not target.has("tcgen05_int8")):
-        return f"{op.a.dtype} by {op.b.dtype} into {op.c.dtype} is not among its types"
-    if kind.bits == 32:
-        return "f32 is not rounded to tf32 on its way to shared memory"
-    (m, n), k = op.c.shape, op.depth
-    if m % ROWS or n % 16:
-        return f"rows come in blocks of {ROWS} and columns in steps of 16, not {m}x{n}"
-    if n > MOST_COLUMNS or misfit(kind, ROWS, n):
-        return f"{n} columns are more than the {MOST_COLUMNS} of an instruction"
-    if k % kind.k:
-        return f"K = {k} is not a multiple of {kind.k}, which one instruction of {op.a.dtype} takes"
-    if threads % WARPGROUP or accumulator((m, n), threads) is None:
+    buffers do, without `rounding` to be rounded to tf32."""
+    given = isinstance(op, blackwell.TensorGemm)
+    into = op.d if isinstance(op, blackwell.TensorGemm) else op.c
+    kind = _kind(op)
+    if kind is None or (kind is I8 and not target.has("tcgen05_int8")):
+        with_ = f" with scales of {op.a_scale.dtype}" if op.a_scale is not None else ""
+        return f"{' by '.join(op.formats)} into {into.dtype}{with_} is not among its types"
+    (m, n), k = into.shape, op.depth
+    if (m % ROWS and m != HALF_ROWS) or n % 16:
+        return f"rows are {HALF_ROWS} or come in blocks of {ROWS}, columns in steps of 16, not {m}x{n}"
+    if reason := misfit(kind, *instruction_shape((m, n))):
+        return reason
+    step = kind.k * (IN_WORD // kind.factors if kind.factors else 1)
+    if k % step or (kind.factors and n % 32):
+        if kind.factors:
+            return f"words of four scales want K in steps of {step} and N of 32, not {k} and {n}"
+        return f"K = {k} is not a multiple of {step}, which one instruction of {op.a.dtype} takes"
+    if not given and (threads % WARPGROUP or accumulator((m, n), threads) is None):
         return f"{threads} threads are not whole warpgroups that share {m}x{n}"
     operands = [
         ("A", op.a, op.a_indices, 0 if op.transpose_a else 1, m),
-        ("B", op.b, op.b_indices, 1 if op.transpose_b else 0, n),
+        ("B", op.b, op.b_indices, 1 if op.transpose_b else 0, instruction_shape((m, n))[1]),
     ]
-    if isinstance(op.a.type, TileType):  # goes to tensor memory
-        if op.transpose_a or accumulator((m, k), threads) is None:
+    if isinstance(op.a.type, TileType) or in_tensor_memory(op.a):  # in the lanes of the accumulator
+        if op.transpose_a or m == HALF_ROWS or kind.factors or (not given and accumulator((m, k), threads) is None):
             return f"a tile A is stored in rows that {threads} threads share, not {'turned' if op.transpose_a else k}"
         del operands[0]
     for name, value, starts, k_dim, length in operands:
-        if reason := _unreadable(name, value, starts, k_dim, length, facts):
+        reason = _unreadable(name, value, starts, k_dim, length, facts)
+        if reason := reason or _unrounded(name, value, kind, k_dim, rounding):
             return reason
     return ""
+
+
+def _kind(op: tile.Gemm | blackwell.TensorGemm) -> Kind | None:
+    into = op.d if isinstance(op, blackwell.TensorGemm) else op.c
+    scale = "" if op.a_scale is None else op.a_scale.dtype.name
+    return kind_of(*op.formats, into.dtype.name, scale)
 
 
 def _unreadable(
@@ -96,27 +124,13 @@ def _unreadable(
     return ""
 
 
-@lru_cache(maxsize=64)
-def accumulator(shape: tuple[int, int], threads: int) -> Layout | None:
-    """The layout in which threads load an accumulator; None where they cannot share it."""
-    m, n = shape
-    groups, blocks = threads // WARPGROUP, m // ROWS
-    if blocks % groups == 0:
-        share, columns, rows = Digit(groups, 0, m // groups), n, blocks // groups
-    elif n % (groups * 8) == 0:
-        share, columns, rows = Digit(groups, 1, n // groups), n // groups, blocks
-    else:
-        return None
-    registers = (Digit(columns, 1, 1), Digit(rows, 0, ROWS))
-    return Layout(shape, registers, (Digit(32, 0, 1),), (Digit(4, 0, 32), share))
-
-
-def load_plan(op: blackwell.TensorLoad | blackwell.TensorStore, threads: int) -> GemmPlan:
-    """The layout of a load or store, as the plan of the gemm that it is of."""
-    shape = op.d.shape[0], op.d.shape[1]
-    layout = accumulator(shape, threads)
-    assert layout is not None
-    return GemmPlan("", (*shape, 0), (0, 0, 0), (0, 0), 0, layout, layout, layout)
+def _unrounded(name: str, value: Value, kind: Kind, k_dim: int, rounding: Rounding | None) -> str:
+    """Why an operand is not K-major tf32, where the kind wants that."""
+    layout = value.op.layout if isinstance(value.op, tile.Alloc) and value.op.layout else None
+    contiguous = layout.contiguous_dim if layout else 1
+    if not kind.mn_major and contiguous != k_dim:
+        return f"K is not contiguous in {name}, which tf32 wants"
+    return rounding.refusal(value) if rounding is not None and value.dtype is f32 else ""
 
 
 # Rules ---------------------------------------------------------------------------------------------------------------
@@ -126,6 +140,7 @@ def memory(low: Lowering, op: blackwell.TensorMemory) -> Value:
     """Allocation, and the mbarrier of products that all wait for; both are known to all threads behind a barrier, that
     of the pipelines where there are some to come."""
     b = low.b
+    low.kernel.attrs.setdefault("min_ctas", 1)  # a load takes its registers at once: nvJitLink gave too few (C7602)
     slot = _words(low, op, u32, 4, "tensor_slot")
     start = b.emit(thread.BufferAddress(slot)).result
     ops = list(low.kernel.walk())
@@ -139,7 +154,7 @@ def memory(low: Lowering, op: blackwell.TensorMemory) -> Value:
                 b.emit(hopper.MbarrierInit(b.add(word, 8 * group), ring, 1 + low.threads // groups // 32))
             b.emit(hopper.MbarrierInitFence())
     with b.when(_first_warp(low)):
-        b.emit(blackwell.TensorMemoryAlloc(start, slot, op.columns))
+        b.emit(blackwell.TensorMemoryAlloc(start, slot, op.columns, pair=op.pair))
     if "product" in low.once:
         id, threads = low.meeting
         b.emit(thread.Barrier(id=id, threads=threads))
@@ -184,12 +199,6 @@ def _column(low: Lowering, d: Value, slot: Value | None) -> Value:
     return first if slot is None else low.b.add(first, low.b.mul(low.get(slot), columns_of(d.type)))
 
 
-def columns_of(t: Any) -> int:
-    """Of a version of a buffer, all blocks of rows side by side."""
-    rows, columns = t.shape
-    return int(rows // ROWS * columns * t.dtype.bits // WORD_BITS)
-
-
 def _stride(d: Value) -> int:
     """Columns from one block of rows of a buffer to the next."""
     assert isinstance(d.op, blackwell.TensorAlloc)
@@ -203,55 +212,73 @@ def free(low: Lowering, op: blackwell.TensorFree) -> None:
         with low.b.because(Origin("tensor_memory", "all warpgroups have loaded")):
             low.b.emit(thread.Barrier(id=id, threads=threads))
     with low.b.when(_first_warp(low)):
-        low.b.emit(blackwell.TensorMemoryFree(address, buffers, op.columns))
+        low.b.emit(blackwell.TensorMemoryFree(address, buffers, op.columns, pair=op.pair))
 
 
 def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
     b, d = low.b, low.get(op.d)
-    kind = kind_of(op.a.dtype.name, op.b.dtype.name, op.d.dtype.name)
+    kind = _kind(op)
     assert kind is not None
-    m, n = op.d.shape
-    steps, blocks = range(0, op.k, kind.k), range(m // ROWS // op.groups)
-    apart = op.groups > 1
+    rows, columns = instruction_shape(op.d.shape)
+    ctas, apart, number = 1 + op.pair, op.groups > 1, op.k // kind.k
+    steps = range(0, number * ATOM_K_BYTES * 8 // op.b.dtype.bits, ATOM_K_BYTES * 8 // op.b.dtype.bits)
+    parts = chains(op.d.shape, _stride(op.d))
+    parts = parts[: len(parts) // op.groups]
     y = _Matrix(low, op.b, op.b_slot, op.b_indices, 1 if op.transpose_b else 0)
     in_tensor = in_tensor_memory(op.a)
     if in_tensor:
-        first, a_mn = _own(low, _column(low, op.a, None), apart * len(blocks) * _stride(op.a)), False
-        offsets = [block * _stride(op.a) + k * kind.bits // WORD_BITS for block in blocks for k in steps]
+        first, a_mn = _own(low, _column(low, op.a, None), apart * len(parts) * _stride(op.a)), False
+        offsets = [row // ROWS * _stride(op.a) + k * op.a.dtype.bits // WORD_BITS for row, _, _ in parts for k in steps]
     else:
         x = _Matrix(low, op.a, op.a_slot, op.a_indices, 0 if op.transpose_a else 1)
-        step = apart * x.at(len(blocks) * ROWS, 0) >> 4
-        first, a_mn = _own(low, x.descriptor(None, m), step), not x.k_major
-        offsets = [x.at(block * ROWS, k) >> 4 for block in blocks for k in steps]
+        step = apart * x.at(len(parts) * ROWS, 0) >> 4
+        first, a_mn = _own(low, x.descriptor(None, rows), step), not x.k_major
+        offsets = [x.at(row, k) >> 4 for row, _, _ in parts for k in steps]
     slots = tuple(low.get(v) for v in (op.a_slot, op.b_slot) if v is not None)
-    ring: Value = low.once["product"] if op.phase is not None else low.get(_pipeline(low, op.d))
+    ring = _completion(low, op)
     products = blackwell.TensorProducts(
         first,
-        y.descriptor(None, n),
-        _own(low, _column(low, op.d, op.d_slot), apart * len(blocks) * _stride(op.d)),
+        y.descriptor(None, columns),
+        _own(low, _column(low, op.d, op.d_slot), apart * len(parts) * _stride(op.d)),
         low.get(op.accumulate),
         ring,
         d,
-        (low.get(op.a), low.get(op.b)),
+        tuple(low.get(v) for v in (op.a, op.b, op.a_scale, op.b_scale) if v is not None),
         slots if len(slots) == 2 else (),
-        kind.name,
-        _instruction(kind, op, n, a_mn, not y.k_major),
-        _stride(op.d),
+        kind.suffix,
+        tuple(
+            instruction(
+                *(kind, op.formats, op.d.dtype.name, rows * ctas, columns, (a_mn, not y.k_major), ctas),
+                scale_byte=step * kind.factors % IN_WORD,
+            )
+            for step in range(number)
+        ),
+        tuple(address for _, _, address in parts),
         tuple(offsets),
-        tuple(y.at(0, k) >> 4 for k in steps),
+        tuple(y.at(column, k) >> 4 for _, column, _ in parts for k in steps),
         slot=None if op.d_slot is None else low.get(op.d_slot),
         reused=op.reused,
-        free=op.phase is None,
+        free=op.phase is None and op.barriers is None,
         a_in_tensor=in_tensor,
         by="group" if apart else "one",
+        pair=op.pair,
+        **_scales(low, op, kind, parts, number),
     )
+    if op.barriers is not None:
+        with b.when(low.first_thread()):
+            b.emit(products)
+            if op.index is not None:
+                b.emit(blackwell.Tcgen05Commit(barrier_word(low, ring, low.get(op.index)), ring))
+        return
     if op.phase is None:
         b.emit(products)
         return
+    copies = _scale_copies(low, op, ring)
     barrier = low.in_entry(("buffer", ring), lambda b: b.emit(thread.BufferAddress(ring)).result)
     barrier = _own(low, barrier, apart * 8)
     with b.when(_first_of_group(low) if apart else low.first_thread()):
-        b.emit(products)
+        for each in (*copies, products):
+            b.emit(each)
         b.emit(blackwell.Tcgen05Commit(barrier, ring))
     lane = low.in_entry("lane 0", lambda b: b.compare("eq", b.floormod(low.tid, 32), 0))
     with b.because(Origin("tensor_memory", "no warp is a phase behind")):
@@ -260,15 +287,65 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
         b.emit(hopper.MbarrierWait(barrier, ring, low.get(op.phase)))
 
 
+def _scales(
+    low: Lowering, op: blackwell.TensorGemm, kind: Kind, parts: list[tuple[int, int, int]], number: int
+) -> dict[str, Any]:
+    """Where the scales of each part and step begin, in a product that has some."""
+    if op.a_scale is None or op.b_scale is None:
+        return {}
+    words = [step * kind.factors // IN_WORD for step in range(number)]
+    a_rows, b_rows = op.a_scale.shape[0], op.b_scale.shape[0]
+    return {
+        "a_scale": _column(low, op.a_scale, None),
+        "b_scale": _column(low, op.b_scale, None),
+        "a_scale_offsets": tuple((word * a_rows + row) // 32 for row, _, _ in parts for word in words),
+        "b_scale_offsets": tuple(word * b_rows // 32 for word in words),
+    }
+
+
+def _start(low: Lowering, buffer: Value) -> Value:
+    """Where a shared buffer begins."""
+    start: Value = low.in_entry(("buffer", buffer), lambda b: b.emit(thread.BufferAddress(low.get(buffer))).result)
+    return start
+
+
+def _scale_copies(low: Lowering, op: blackwell.TensorGemm, ring: Value) -> list[blackwell.TensorCopies]:
+    """Of scales that lie in shared memory as images: the copy of each image to its four columns."""
+    b, made = low.b, []
+    bits = word(SHARED, leading=1, stride=8 * CHUNK >> 4, version=VERSION)
+    for mem, source, slot in (
+        (op.a_scale, op.a_scale_from, op.a_scale_slot),
+        (op.b_scale, op.b_scale_from, op.b_scale_slot),
+    ):
+        if mem is None or source is None:
+            continue
+        start = _start(low, source)
+        if slot is not None:
+            start = b.add(start, b.mul(low.get(slot), shared_layout(source).stage_bytes))
+        first = b.value(arith.Shr(b.and_(start, b.constant(0x3FFFF)), b.constant(4)))
+        descriptor = b.value(arith.Or(b.cast(first, i64), b.constant(bits, i64)))
+        images = range(scale_columns(mem.shape) // IN_WORD)
+        made.append(
+            blackwell.TensorCopies(
+                *(_column(low, mem, None), descriptor, ring, low.get(mem), low.get(source)),
+                slot=None if slot is None else low.get(slot),
+                offsets=tuple(n * IMAGE >> 4 for n in images),
+                columns=tuple(n * IN_WORD for n in images),
+            )
+        )
+    return made
+
+
 def _own(low: Lowering, first: Value, step: int) -> Value:
     """The warpgroup's own: as many steps from the first one's as it has before it."""
     return low.b.add(first, low.b.cast(low.b.mul(_group(low), step), first.dtype)) if step else first
 
 
 def _group(low: Lowering) -> Value:
-    """The number of the warpgroup."""
+    """The number of the warpgroup among those at hand."""
+    first = 0 if low.team is None else low.team[0] // WARPGROUP
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
-    number: Value = low.in_entry("warpgroup", lambda b: b.floordiv(warp, 4))
+    number: Value = low.in_entry("warpgroup", lambda b: b.sub(b.floordiv(warp, 4), first))
     return number
 
 
@@ -281,20 +358,22 @@ def in_tensor_memory(v: Value) -> bool:
     return isinstance(v.type, BufferType) and v.type.space == "tmem"
 
 
-def _pipeline(low: Lowering, d: Value) -> Value:
-    """The one that hands an accumulator from the issuer to those that load it."""
-    found = (op for op in low.kernel.walk() if isinstance(op, roles.MbarrierPipeline) and d in op.payload)
-    return next(found).result
-
-
-def _instruction(kind: Kind, op: blackwell.TensorGemm, n: int, a_mn: bool, b_mn: bool) -> int:
-    return instruction(kind, (op.a.dtype.name, op.b.dtype.name), op.d.dtype.name, ROWS, n, (a_mn, b_mn))
+def _completion(low: Lowering, op: blackwell.TensorGemm) -> Value:
+    """The words of the barriers where the product arrives, now or later: the program's own, those of all products, or
+    those of the pipeline that hands the accumulator from the issuer to those that load it."""
+    if op.barriers is not None:
+        return low.get(op.barriers)
+    if op.phase is not None:
+        found: Value = low.once["product"]
+        return found
+    rings = (each for each in low.kernel.walk() if isinstance(each, roles.MbarrierPipeline) and op.d in each.payload)
+    return low.get(next(rings).result)
 
 
 def load(low: Lowering, op: blackwell.TensorLoad) -> Value:
     """By each warp its lanes; zeros where nothing has been written."""
     b, d, layout = low.b, low.get(op.d), layout_of(op.result)
-    address, parts = _share(low, op.d, op.d_slot, layout)
+    address, parts = _share(low, op.d, op.d_slot, layout, op.column)
     slot = None if op.d_slot is None else low.get(op.d_slot)
 
     def registers() -> Value:
@@ -315,28 +394,50 @@ def load(low: Lowering, op: blackwell.TensorLoad) -> Value:
 
 
 def store(low: Lowering, op: blackwell.TensorStore) -> None:
-    address, parts = _share(low, op.d, None, layout_of(op.value))
+    if op.scales:
+        warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
+        with low.b.when(low.b.compare("lt", warp, WARPGROUP // 32)):  # all lanes have them then
+            columns, counts = zip(*_pieces(scale_columns(op.d.shape)), strict=True)
+            address = low.b.add(_column(low, op.d, None), _lanes(low))
+            low.b.emit(blackwell.TensorWrite(address, low.get(op.d), low.get(op.value), columns, counts))
+        return
+    address, parts = _share(low, op.d, None, layout_of(op.value), op.column)
     columns, counts = zip(*parts, strict=True)
-    low.b.emit(blackwell.TensorWrite(address, low.get(op.d), low.get(op.value), columns, counts))
+    value = low.get(op.value)
+    if op.tf32:
+        value = low.b.emit(thread.RoundTf32(value)).result
+    low.b.emit(blackwell.TensorWrite(address, low.get(op.d), value, columns, counts))
 
 
-def _share(low: Lowering, d: Value, slot: Value | None, layout: Layout) -> tuple[Value, list[tuple[int, int]]]:
-    """The thread's own part of a buffer: an address, and from there each instruction's column, and how many."""
+def _share(
+    low: Lowering, d: Value, slot: Value | None, layout: Layout, column: int
+) -> tuple[Value, list[tuple[int, int]]]:
+    """The thread's own part of a buffer from a column on: an address, and from there each instruction's column, and how
+    many."""
     b, bits = low.b, d.dtype.bits
     columns = layout.reg[0].size * bits // WORD_BITS
     rows = layout.reg[1].size if len(layout.reg) > 1 else 1
-    warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
-    lanes = b.value(arith.Shl(b.floormod(warp, 4), b.constant(21)))
-    address = b.add(_column(low, d, slot), lanes)
+    address = b.add(b.add(_column(low, d, slot), column * bits // WORD_BITS), _lanes(low))
     if low.threads > WARPGROUP:
-        by_rows = d.shape[0] // ROWS % (low.threads // WARPGROUP) == 0
-        address = b.add(address, b.mul(b.floordiv(warp, 4), rows * _stride(d) if by_rows else columns))
+        by_rows = own_blocks(d.shape, low.threads // WARPGROUP) > 0
+        address = b.add(address, b.mul(_group(low), rows * _stride(d) if by_rows else columns))
+    return address, [(row * _stride(d) + at, count) for row in range(rows) for at, count in _pieces(columns)]
+
+
+def _lanes(low: Lowering) -> Value:
+    """What is to be added to an address for the first of the warp's lanes."""
+    warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
+    return low.b.value(arith.Shl(low.b.floormod(warp, 4), low.b.constant(21)))
+
+
+def _pieces(columns: int) -> list[tuple[int, int]]:
+    """Columns as one load or store after the other: the first of each, and how many."""
     parts, at = [], 0
     while at < columns:
         count = min(MOST_AT_ONCE, 1 << (columns - at).bit_length() - 1)
         parts.append((at, count))
         at += count
-    return address, [(row * _stride(d) + at, count) for row in range(rows) for at, count in parts]
+    return parts
 
 
 class _Matrix(_Operand):
@@ -366,15 +467,27 @@ def acquire(low: Lowering, op: blackwell.ProductsAcquire) -> None:
 
 
 def commit(low: Lowering, op: blackwell.ProductsCommit) -> None:
-    low.b.emit(blackwell.Tcgen05Commit(pipelines.full(low, op), low.get(op.pipeline)))
+    _commit(low, pipelines.full(low, op), op)
+
+
+def barrier_commit(low: Lowering, op: blackwell.BarrierCommit) -> None:
+    ring = low.get(op.barriers)
+    with low.b.when(low.first_thread()):
+        low.b.emit(blackwell.Tcgen05Commit(barrier_word(low, ring, low.get(op.index)), ring))
 
 
 def release(low: Lowering, op: blackwell.ProductsRelease) -> None:
-    low.b.emit(blackwell.Tcgen05Commit(pipelines.empty(low, op), low.get(op.pipeline)))
+    _commit(low, pipelines.empty(low, op), op)
+
+
+def _commit(low: Lowering, word: Value, op: roles.SlotOp) -> None:
+    ring = low.get(op.pipeline)
+    low.b.emit(blackwell.Tcgen05Commit(word, ring, pair=low.once["pair", ring]))
 
 
 RULES: dict[type[Op], Any] = {
     blackwell.IssuerSpecialized: pipelines.specialised,
+    blackwell.BarrierCommit: barrier_commit,
     blackwell.ProductsAcquire: acquire,
     blackwell.ProductsCommit: commit,
     blackwell.ProductsRelease: release,

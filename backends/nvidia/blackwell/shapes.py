@@ -1,6 +1,6 @@
 """The products that tcgen05.mma has: for each kind the dtypes, and which M and N by the size of the CTA group.
 
-Dense products without `.ws` and without scales of blocks. Sources: PTX ISA 8.8, 9.7.16.2.1 "Matrix Shape", table 39;
+Dense products without `.ws`. Sources: PTX ISA 8.8, 9.7.16.2.1 "Matrix Shape", table 39;
 CUTLASS, include/cute/arch/mma_sm100_umma.hpp (the static_asserts of SM100_MMA_*_SS and _TS); JAX,
 jax/experimental/mosaic/gpu/tcgen05.py (`mma`). Where they differ, the table has what all of them allow: for i8 CUTLASS
 has no N of 24, which the ISA has; with A in tensor memory CUTLASS wants steps of 16 for M = 128, the ISA 8.
@@ -29,6 +29,13 @@ class Kind:
     bits: int
     mixed: bool = False  # A and B may differ
     mn_major: bool = True  # M or N may be contiguous in shared memory, in layouts that there are (descriptors.py)
+    factors: int = 0  # scales of blocks, of each row, for one instruction
+    scale: str = ""  # what those are, by minitile's dtype: u8 are powers of two (ue8m0), e4m3 numbers without a sign
+
+    @property
+    def suffix(self) -> str:
+        """Of the instruction's name (PTX ISA 8.8, 9.7.16.10.7)."""
+        return f"{self.name}.block_scale.scale_vec::{self.factors}X" if self.factors else self.name
 
     @property
     def k(self) -> int:
@@ -40,22 +47,26 @@ F16 = Kind("f16", (("f16", 0), ("bf16", 1)), ("f32",), 16)
 TF32 = Kind("tf32", (("f32", 2),), ("f32",), 32, mn_major=False)
 F8F6F4 = Kind("f8f6f4", (("e4m3", 0), ("e5m2", 1)), ("f32",), 8, mixed=True)
 I8 = Kind("i8", (("u8", 0), ("i8", 1)), ("i32",), 8, mixed=True)
-KINDS = (F16, TF32, F8F6F4, I8)
+# Block-scaled kinds; e2m1 is packed, two elements to a byte, and K-major.
+MXF8 = Kind("mxf8f6f4", (("e4m3", 0), ("e5m2", 1)), ("f32",), 8, mixed=True, factors=1, scale="u8")
+MXF4 = Kind("mxf4", (("e2m1", 1),), ("f32",), 4, mn_major=False, factors=2, scale="u8")
+NVF4 = Kind("mxf4nvf4", (("e2m1", 1),), ("f32",), 4, mn_major=False, factors=4, scale="e4m3")
+KINDS = (F16, TF32, F8F6F4, I8, MXF8, MXF4, NVF4)
 
 
-def kind_of(a: str, b: str, result: str) -> Kind | None:
-    """The kind that multiplies these dtypes into that one; None where there is none. Accumulators of f16 are not used:
-    each fills a column of 32 bits."""
+def kind_of(a: str, b: str, result: str, scale: str = "") -> Kind | None:
+    """The kind that multiplies these dtypes into that one, with scales of blocks of that dtype; None where there is
+    none. Accumulators of f16 are not used: each fills a column of 32 bits."""
     for kind in KINDS:
         names = dict(kind.operands)
-        if a in names and b in names and (a == b or kind.mixed) and result in kind.results:
+        if a in names and b in names and (a == b or kind.mixed) and result in kind.results and scale == kind.scale:
             return kind
     return None
 
 
 def columns(kind: Kind, m: int, cta_group: int = 1, a_in_tensor_memory: bool = False) -> tuple[int, ...]:
     """The N that a product of `m` rows may have, ascending; empty where there is no such M."""
-    if m not in {1: (64, 128), 2: (128, 256)}.get(cta_group, ()):
+    if m not in {1: (64, 128), 2: (128, 256)}.get(cta_group, ()) or (kind.factors and m == 64):
         return ()
     if kind is I8:
         return (8, *range(16, 257, 16)) if cta_group == 1 else tuple(range(32, 257, 32))

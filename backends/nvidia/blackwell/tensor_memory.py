@@ -25,15 +25,19 @@ from collections import Counter
 from typing import Any
 
 from minitile.analysis.affine import Facts
+from minitile.analysis.tf32_rounding import Rounding
 from minitile.backends.nvidia.blackwell.accumulators import Accumulator, is_tile, is_zeros
 from minitile.backends.nvidia.blackwell.columns import Layout, place
+from minitile.backends.nvidia.blackwell.explicit import lower_explicit
 from minitile.backends.nvidia.blackwell.products import misfit_of
+from minitile.backends.nvidia.blackwell.scale_images import images
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.diagnostics import TargetError
 from minitile.ir.ops import arith, blackwell, control, roles, tile
 from minitile.ir.origin import Origin, places
 from minitile.ir.rewrite import recast
-from minitile.ir.types import BOOL, I32, BufferType, DType, bool_
+from minitile.ir.types import BOOL, I32, BufferType, DType, bool_, f32
 
 
 def tensor_memory(kernel: Kernel, context: Any) -> None:
@@ -43,15 +47,21 @@ def tensor_memory(kernel: Kernel, context: Any) -> None:
         context.notes += [
             f"T.gemm{_where(op)} is mma.sync, not tcgen05: the program orders threads by itself" for op in left
         ]
+        lower_explicit(kernel, context.target)
         return
     body = _body(control.find_launch(kernel))
-    found = _Search(kernel, context.target).run(body)
+    search = _Search(kernel, context.target)
+    found = search.run(body)
     layout = place(body, [each for each in found if not each.reason])
     for each in found:
-        if each.reason:
-            context.notes += [f"T.gemm{_where(op)} is mma.sync, not tcgen05: {each.reason}" for op in each.gemms]
+        for gemm in each.gemms if each.reason else ():
+            if gemm.scaled:
+                raise TargetError(f"T.gemm_blockscaled: {each.reason}", gemm.loc, "only tcgen05 takes scales here")
+            context.notes.append(f"T.gemm{_where(gemm)} is mma.sync, not tcgen05: {each.reason}")
     chosen = [each for each in found if not each.reason]
     if chosen:
+        for writer in search.rounding.writers(gemm for each in chosen for gemm in each.gemms):
+            writer.tf32 = True  # type: ignore[attr-defined]
         _Rewrite(chosen, layout).whole(body)
     if any(type(op) is tile.Gemm for op in body.walk()):  # threads read what TMA overwrites
         for op in body.walk():
@@ -103,14 +113,16 @@ class _Search:
 
     def __init__(self, kernel: Kernel, target: Any) -> None:
         self.kernel, self.target = kernel, target
-        self.facts = Facts(kernel)
+        self.facts, self.rounding = Facts(kernel), Rounding(kernel)
         self.parent: dict[Value, Value] = {}
         self.handed: Counter[Value] = Counter()  # so often is a value handed on
         self.gemms: list[tuple[tile.Gemm, str]] = []
         self.loops: list[control.For] = []
+        self.branch: dict[Op, Block | None] = {}  # of a gemm or loop: the innermost branch around it
+        self.left: set[Value] = set()  # what branches hand on
 
     def run(self, body: Block) -> list[Accumulator]:
-        self.block(body, "")
+        self.block(body, "", None)
         found: dict[Value, Accumulator] = {}
         for gemm, reason in self.gemms:
             each = found.setdefault(self.find(gemm.result), Accumulator())
@@ -120,24 +132,28 @@ class _Search:
             if (top := self.find(value)) in found:
                 found[top].members.add(value)
         for each in found.values():
-            each.reason = each.reason or self.shared_value(each)
             each.loops = [loop for loop in self.loops if not each.members.isdisjoint(loop.carried)]
+            each.reason = each.reason or self.shared_value(each)
         return list(found.values())
 
     def shared_value(self, each: Accumulator) -> str:
-        """Why the values do not come one after the other."""
+        """Why the values do not come one after the other, in one place."""
         for value in each.members:
             if self.handed[value] > 1:
                 return "its accumulator goes on in two ways"
+        if len({self.branch[op] for op in (*each.gemms, *each.loops)}) > 1 or not each.members.isdisjoint(self.left):
+            return "its accumulator goes into a branch, or out of it"
         return ""
 
-    def block(self, block: Block, around: str) -> None:
+    def block(self, block: Block, around: str, branch: Block | None) -> None:
         for op in block.ops:
+            self.branch[op] = branch
             if type(op) is tile.Gemm:
                 self.parent.setdefault(op.result, op.result)
                 self.join(op.c, op.result)
                 self.handed[op.c] += 1
-                self.gemms.append((op, around or misfit_of(op, self.kernel.threads, self.target, self.facts)))
+                why = misfit_of(op, self.kernel.threads, self.target, self.facts, self.rounding)
+                self.gemms.append((op, around or why))
             elif isinstance(op, control.For):
                 self.loops.append(op)
                 for row in zip(op.init, op.carried, op.body.yielded, op.results, strict=True):
@@ -146,10 +162,14 @@ class _Search:
                         self.handed.update((row[0], row[2]))
                         for other in (row[0], row[2], row[3]):
                             self.join(other, row[1])
-                self.block(op.body, around)
+                self.block(op.body, around, branch)
+            elif isinstance(op, control.If):
+                for region in op.regions:
+                    self.left.update(region.yielded)
+                    self.block(region, around, region)
             else:
                 for region in op.regions:
-                    self.block(region, f"it stands under `{op.mnemonic}`")
+                    self.block(region, f"it stands under `{op.mnemonic}`", branch)
 
     def find(self, value: Value) -> Value:
         while (above := self.parent.get(value, value)) is not value:
@@ -174,6 +194,8 @@ class _Rewrite:
     def __init__(self, chosen: list[Accumulator], layout: Layout) -> None:
         self.chosen, self.layout = chosen, layout
         self.operands: dict[tile.Gemm, Value] = {}  # where factors that are tiles go
+        self.scales: dict[tile.Gemm, tuple[Value, Value]] = {}  # and scales of blocks
+        self.images: dict[Value, tile.Load] = {}  # scales that are copied from shared memory
         self.of = {value: each for each in chosen for value in each.members}
         self.gemms: dict[Op, Accumulator] = {gemm: each for each in chosen for gemm in each.gemms}
         self.flags: dict[Value, Value] = {}
@@ -204,6 +226,14 @@ class _Rewrite:
             for gemm in (op for each in self.chosen for op in each.gemms if is_tile(op.a)):
                 shape = gemm.a.shape[0], gemm.a.shape[1]
                 self.operands[gemm] = self.alloc(memory, gemm, gemm.a.name or "a", shape, gemm.a.dtype, buffers)
+            for gemm in (op for each in self.chosen for op in each.gemms if op.scaled):
+                places = [
+                    self.alloc(memory, (gemm, name), name, (v.shape[0], v.shape[1]), v.dtype, buffers)
+                    for name, v in (("a_scale", gemm.a_scale), ("b_scale", gemm.b_scale))
+                    if v is not None
+                ]
+                self.scales[gemm] = places[0], places[1]
+            self.images = images(body, [gemm for each in self.chosen for gemm in each.gemms])
             phase = b.constant(0)
         self.block(body, phase)
         end = [body.ops.pop()] if body.terminator is not None else []
@@ -243,6 +273,8 @@ class _Rewrite:
                 with self.b.inside(Block()) as made:
                     self.load(arg, self.flags[arg], op)
                 ops += made.ops
+            if isinstance(op, tile.Load) and op.result in self.images:
+                continue
             if isinstance(op, tile.Gemm) and op in self.gemms:
                 with self.b.inside(Block()) as made:
                     phase = self.gemm(op, phase)
@@ -258,8 +290,12 @@ class _Rewrite:
                             self.flags[result] = self.written(op, result, first, last)
                             self.load(result, self.flags[result], op)
                 ops += [*begin.ops, op, *end.ops]
+            elif isinstance(op, control.If) and self.concerns(op):
+                self.branch(op, phase)
+                phase = op.results[-1]
+                ops.append(op)
             elif isinstance(op, control.Yield):
-                ops.append(op)  # of the loop, which makes a new one
+                ops.append(op)  # of a loop or branch, which makes a new one
             else:
                 self.replace(op)
                 ops.append(op)
@@ -276,9 +312,20 @@ class _Rewrite:
             for inner in op.walk()
         )
 
-    def concerns(self, op: control.For) -> bool:
-        """Whether a loop hands accumulators on, or has products in it."""
-        return any(arg in self.of for arg in op.carried) or any(inner in self.gemms for inner in op.body.walk())
+    def concerns(self, op: control.For | control.If) -> bool:
+        """Whether a loop hands accumulators on, or it has products in it."""
+        carried = op.carried if isinstance(op, control.For) else ()
+        return any(arg in self.of for arg in carried) or any(inner in self.gemms for inner in op.walk())
+
+    def branch(self, op: control.If, phase: Value) -> None:
+        """The parity comes behind what a branch hands on; accumulators are each one branch's alone."""
+        op.condition = self.tiles.get(op.condition, op.condition)
+        for region in op.regions:
+            last = self.block(region, phase)
+            end = [region.ops.pop()] if region.terminator is not None else []
+            values = [self.tiles.get(v, v) for yielded in end for v in yielded.operands]
+            region.ops.append(control.Yield((*values, last)))
+        op.results = (*op.results, Value(I32, op, len(op.results), "phase"))
 
     def replace(self, op: Op) -> None:
         for inner in op.walk():
@@ -310,7 +357,19 @@ class _Rewrite:
             accumulate = b.and_(op.scale_d, accumulate)
         if op in self.operands:
             a = self.operands[op]
-            b.emit(blackwell.TensorStore(self.tiles.get(op.a, op.a), a))
+            b.emit(blackwell.TensorStore(self.tiles.get(op.a, op.a), a, tf32=a.dtype is f32))
+        scales = self.scales.get(op, (None, None))
+        sources: dict[str, Value | None] = {}
+        stored = False
+        for name, tile_, buffer in zip("ab", (op.a_scale, op.b_scale), scales, strict=True):
+            if tile_ is None or buffer is None:
+                continue
+            if tile_ in self.images:
+                load = self.images[tile_]
+                sources |= {f"{name}_scale_from": load.mem, f"{name}_scale_slot": load.slot}
+            else:
+                b.emit(blackwell.TensorStore(self.tiles.get(tile_, tile_), buffer, scales=True))
+                stored = True
         b.emit(
             blackwell.TensorGemm(
                 a,
@@ -327,7 +386,12 @@ class _Rewrite:
                 transpose_b=op.transpose_b,
                 a_dims=op.a_dims,
                 b_dims=op.b_dims,
-                reused=each.is_reused(op, self.around) or self.layout.shares(each),
+                reused=stored or each.is_reused(op, self.around) or self.layout.shares(each),
+                a_scale=scales[0],
+                b_scale=scales[1],
+                a_format=op.a_format,
+                b_format=op.b_format,
+                **sources,
             )
         )
         self.flags[op.result] = b.constant(True, bool_)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitile.backends.nvidia.blackwell.products import ROWS, in_tensor_memory
+from minitile.backends.nvidia.blackwell.layouts import own_blocks
+from minitile.backends.nvidia.blackwell.products import in_tensor_memory
 from minitile.hardware import WARPGROUP
 from minitile.ir.core import Kernel, Value
 from minitile.ir.ops import blackwell, control, roles
@@ -33,7 +34,7 @@ def by_warpgroups(kernel: Kernel, context: Any) -> None:
     def fits(v: Value) -> bool:
         return v in payload or in_tensor_memory(v)
 
-    if not all(fits(op.a) and fits(op.b) and op.d.shape[0] // ROWS % groups == 0 for op in gemms):
+    if not all(op.a_scale is None and fits(op.a) and fits(op.b) and own_blocks(op.d.shape, groups) for op in gemms):
         return
     for op in kernel.walk():
         if isinstance(op, blackwell.TensorGemm):

@@ -20,6 +20,10 @@ from minitile.ir.ops import cluster, explicit, hopper, roles, thread
 from minitile.ir.ops.thread import count_of
 from minitile.ir.origin import Origin, places
 
+# Of an address in shared memory of a pair's CTA: the same place in the even one (CUTLASS, include/cute/arch/
+# copy_sm100_tma.hpp, Sm100MmaPeerBitMask; DeepGEMM's sm_100 kernels).
+OF_EVEN_CTA = "0xFEFFFFFF"
+
 
 def warp_index(w: Emitter, op: hopper.WarpIndex) -> None:
     """Broadcast from lane 0, so that the assembler may keep it in a uniform register."""
@@ -117,9 +121,14 @@ def tma_load(w: Emitter, op: hopper.TmaLoad) -> None:
         ctas, more = ".multicast::cluster", f", {mask}"
     hint, policy = cache_hint(w, op.evict)
     opcode = f"cp.async.bulk.tensor.{len(op.coordinates)}d"
+    barrier = _place(w, op.barrier)
+    if op.pair:
+        even = w.temp("b32")
+        w.emit(f"and.b32 {even}, {w.register(w.element(op.barrier), 'b32')}, {OF_EVEN_CTA};")
+        ctas, barrier = f"{ctas}.cta_group::2", f"[{even}]"
     w.emit(
         f"{guard}{opcode}.shared::cluster.global.mbarrier::complete_tx::bytes{ctas}{hint} "
-        f"{_place(w, op.address)}, {_box(w, op)}, {_place(w, op.barrier)}{more}{policy};"
+        f"{_place(w, op.address)}, {_box(w, op)}, {barrier}{more}{policy};"
     )
 
 

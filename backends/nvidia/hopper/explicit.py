@@ -114,21 +114,22 @@ def _initialise(low: Lowering, known: list[tuple[Value, tuple[int, ...]]]) -> No
         for ring, counts in known:
             for n, count in enumerate(counts):
                 with b.because(Origin("lower", MBARRIER_INIT, places([ring.op.loc if ring.op else None]))):
-                    b.emit(hopper.MbarrierInit(_word(low, ring, b.constant(n)), ring, count))
+                    b.emit(hopper.MbarrierInit(barrier_word(low, ring, b.constant(n)), ring, count))
         with b.because(Origin("lower", MBARRIER_FENCE, asked_for)):
             b.emit(hopper.MbarrierInitFence())
     with b.because(Origin("lower", MBARRIER_MEET, asked_for)):
         b.emit(hopper.ClusterBarrier() if low.once.get("cluster barriers") else thread.Barrier())
 
 
-def _word(low: Lowering, ring: Value, index: Value) -> Value:
+def barrier_word(low: Lowering, ring: Value, index: Value) -> Value:
+    """The address of one of a program's barriers."""
     base = low.in_entry(("buffer", ring), lambda b: b.emit(thread.BufferAddress(ring)).result)
     return low.b.add(base, low.b.mul(index, WORD))
 
 
 def _place(low: Lowering, op: explicit.BarrierOp | explicit.BulkLoad) -> tuple[Value, Value]:
     ring = low.get(op.barriers)
-    return _word(low, ring, low.get(op.index)), ring
+    return barrier_word(low, ring, low.get(op.index)), ring
 
 
 def barrier_arrive(low: Lowering, op: explicit.BarrierArrive) -> None:

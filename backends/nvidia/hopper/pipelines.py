@@ -21,7 +21,7 @@ from minitile.hardware import NAMED_BARRIERS, TMA_BOX, WARPGROUP
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import arith, blackwell, control, explicit, hopper, roles, thread, tile
 from minitile.ir.origin import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET, Origin, places
-from minitile.ir.types import BufferType, u64
+from minitile.ir.types import BufferType, TensorType, TileType, u64
 from minitile.layout.shared import row_major
 from minitile.lowering.context import Lowering, layout_of
 from minitile.lowering.memory import coordinate, shared_layout
@@ -30,6 +30,7 @@ WORD = 8  # bytes of an mbarrier
 CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet
 GROUP_ORDER = 10  # the order barrier of the first warpgroup (a named barrier); the others have those behind it
 TEAM_ORDER = 12  # the same of the first team; where there are teams, warpgroups have none
+ROWS_IN_ROOM = 8  # of a stored tile, whose addresses TILE_ROOM has room for
 MOST = {(40, 232): (24, 240)}  # of a thread (producer, consumers), where the consumers take more than is usual
 
 
@@ -61,11 +62,12 @@ def pipeline(low: Lowering, op: roles.MbarrierPipeline) -> Value:
             with low.b.because(_of_init([op], MBARRIER_INIT)):
                 low.b.emit(hopper.MbarrierInit(low.b.add(start, word * WORD), ring, count))
     inits.ops += fence
-    low.once["payload", ring] = sum(math.prod(v.shape) * v.dtype.bytes for v in op.payload)
+    low.once["payload", ring] = (1 + op.pair) * sum(math.prod(v.shape) * v.dtype.bytes for v in op.payload)
+    low.once["pair", ring] = op.pair
     low.once["slots", ring] = op.slots
     low.once["common", ring] = op.common
     releases = (o for o in low.kernel.walk() if isinstance(o, roles.ConsumerRelease) and o.pipeline is op.result)
-    low.once["far", ring] = bool(op.common) and any(o.generic for o in releases)
+    low.once["far", ring] = op.pair or (bool(op.common) and any(o.generic for o in releases))
     low.once["acquired", ring] = acquired
     return ring
 
@@ -137,8 +139,8 @@ def _meets_next(low: Lowering) -> bool:
 
 
 def _in_common(low: Lowering) -> bool:
-    """Whether blocks of a cluster fill each other's slots."""
-    return any(isinstance(op, roles.MbarrierPipeline) and op.common for op in low.kernel.walk())
+    """Whether blocks of a cluster fill each other's slots, or the same ones."""
+    return any(isinstance(op, roles.MbarrierPipeline) and (op.common or op.pair) for op in low.kernel.walk())
 
 
 def _word(low: Lowering, ring: Value, index: Value, first: int) -> Value:
@@ -201,17 +203,31 @@ def _place(low: Lowering, dim: int) -> Value:
     return place
 
 
+def is_even(low: Lowering) -> Value:
+    """Whether the block is the even one of its pair, which issues the products of both."""
+    even: Value = low.in_entry("even", lambda b: b.compare("eq", _place_in_pair(low), 0))
+    return even
+
+
+def _place_in_pair(low: Lowering) -> Value:
+    return _place(low, _cluster(low).index(2))
+
+
 def receive(low: Lowering, op: roles.ConsumerWait) -> None:
     low.b.emit(hopper.MbarrierWait(full(low, op), low.get(op.pipeline), low.get(op.phase)))
 
 
 def expect(low: Lowering, op: roles.ProducerExpectTx) -> None:
     ring = low.get(op.pipeline)
-    low.b.emit(hopper.MbarrierExpect(full(low, op), ring, low.once["payload", ring], predicate=low.once["elected"]))
+    elected = low.once["elected"]
+    if low.once["pair", ring]:
+        elected = low.b.and_(elected, is_even(low))
+    low.b.emit(hopper.MbarrierExpect(full(low, op), ring, low.once["payload", ring], predicate=elected))
 
 
 def release(low: Lowering, op: roles.ConsumerRelease) -> None:
-    """By one lane of each warp; by one more for each other block that fills the slot, at its barrier."""
+    """By one lane of each warp; by one more for each other block that fills the slot, at its barrier. Of a pair's slot
+    at that of the even block."""
     if not low.once["acquired", low.get(op.pipeline)]:
         return
     if op.generic:
@@ -223,7 +239,9 @@ def release(low: Lowering, op: roles.ConsumerRelease) -> None:
     lane = low.in_entry("lane 0", lambda b: b.compare("eq", b.floormod(low.tid, 32), 0))
     if op.condition is not None:
         lane = low.b.and_(lane, low.get(op.condition))
-    low.b.emit(hopper.MbarrierArrive(empty(low, op), low.get(op.pipeline), predicate=lane))
+    pair = low.once["pair", low.get(op.pipeline)]
+    rank = low.b.constant(0) if pair else None
+    low.b.emit(hopper.MbarrierArrive(empty(low, op), low.get(op.pipeline), predicate=lane, rank=rank, cluster=pair))
 
 
 def _release_to_all(low: Lowering, op: roles.ConsumerRelease, common: tuple[int, ...]) -> None:
@@ -274,6 +292,8 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
     b = low.b
     share = equal_share(low.threads + op.producer_threads)
     needed = tile_registers(op.consumer, _registers) + TILE_ROOM
+    if needed <= share:
+        needed += _addresses(op.consumer)
     whole = op.producer_threads % WARPGROUP == 0  # setmaxnreg is a warpgroup's
     budget = needed > share and whole and not low.kernel.attrs.get("no_set_max_nreg")
     producer_has, consumer_has = MOST.get(op.registers, op.registers) if needed > op.registers[1] else op.registers
@@ -287,7 +307,8 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
             low.once["elected"] = b.emit(hopper.Elect()).result
             low.ops(op.producer)
         if isinstance(op, blackwell.IssuerSpecialized):
-            with b.when(b.compare("eq", warp, first + 1)), b.when(b.emit(hopper.Elect()).result):
+            second = b.compare("eq", warp, first + 1)
+            with b.when(b.and_(second, is_even(low)) if op.pair else second), b.when(b.emit(hopper.Elect()).result):
                 low.ops(op.issuer)
         b.emit(control.Yield(()))
     with b.inside(consumer):
@@ -301,11 +322,23 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
     teams = ((0, None), (CONSUMERS, low.threads))
     b.emit(roles.ByRole(b.compare("ge", warp, first), then=producer, orelse=consumer, teams=teams))
     if _in_common(low):  # no block leaves while others may still arrive at its barriers
-        rings = (o for o in low.kernel.walk() if isinstance(o, roles.MbarrierPipeline) and o.common)
+        rings = (o for o in low.kernel.walk() if isinstance(o, roles.MbarrierPipeline) and (o.common or o.pair))
         arrivals = places(at for o in rings if o.why is not None for at in o.why.after)
         with b.because(Origin("lower", "blocks of the cluster still arrive at this one's mbarriers", arrivals)):
             b.emit(hopper.ClusterBarrier())
     low.kernel.attrs.setdefault("min_ctas", 1)  # without it the assembler ignores setmaxnreg (C7508)
+
+
+def _addresses(block: Block) -> int:
+    """32-bit registers for where a thread's rows begin, where a tile of 32-bit elements is stored across its layout:
+    their distance is known at run time alone, and ptxas computes the addresses of all rows, of 64 bits, first."""
+    rows = [0]
+    for op in block.walk():
+        if not isinstance(op, tile.Store) or not isinstance(op.mem.type, TensorType):
+            continue
+        if isinstance(op.value.type, TileType) and op.value.dtype.bits == 32:
+            rows.append(math.prod(digit.size for digit in layout_of(op.value).reg if digit.dim != op.dims[-1]))
+    return 2 * max(rows) if max(rows) > ROWS_IN_ROOM else 0
 
 
 def _registers(value: Value) -> int:
@@ -364,6 +397,9 @@ def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
         for d, (v, t) in enumerate(zip(op.src_indices, op.src_dims, strict=True))
     ]
     mask = None
+    if op.half is not None:
+        along_half = op.src_dims.index(op.half)
+        at[along_half] = b.add(at[along_half], b.mul(_place_in_pair(low), op.dst.shape[op.half]))
     if len(ctas) > 1:
         share, mask = _share(low, op.common)
         at[along] = b.add(at[along], b.mul(share, rows))
@@ -385,6 +421,7 @@ def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
                 multicast=mask,
                 evict=op.evict,
                 free=True,
+                pair=op.pair,
             )
         )
 

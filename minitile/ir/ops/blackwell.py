@@ -13,9 +13,11 @@ ordered by `tcgen05_wait` and `tcgen05_fence`, which no proxy fence is for.
 from __future__ import annotations
 
 from minitile.ir.core import Block, Op, Value, attr, maybe, operand, operands, region
-from minitile.ir.effects import Access
+from minitile.ir.effects import Access, Sync
 from minitile.ir.ops.checks import require, require_one_of
+from minitile.ir.ops.explicit import BarrierOp
 from minitile.ir.ops.hopper import Arrival
+from minitile.ir.ops.product import Product
 from minitile.ir.ops.roles import ConsumerRelease, ProducerAcquire, SlotOp, WarpSpecialized
 from minitile.ir.ops.tile import Dims
 from minitile.ir.relations import Relation
@@ -30,9 +32,11 @@ def _proxy(mem: Value) -> str:
 
 
 class TensorMemory(Op, name="tensor_memory", stage="tile", orders=True):
-    """All tensor memory of the kernel, `columns` of it: allocated here, for all threads. Where its address is left."""
+    """All tensor memory of the kernel, `columns` of it: allocated here, for all threads. Where its address is left.
+    `pair`: by both blocks of a pair together, as it is given back."""
 
     columns: int = attr()
+    pair: bool = attr(False)
 
     def infer(self) -> tuple[Type, ...]:
         return (I32,)
@@ -62,12 +66,16 @@ class TensorAlloc(Op, name="tensor_alloc"):
         return ()
 
 
-class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
+class TensorGemm(Product, name="tensor_gemm", stage="tile", uniform=True):
     """d + a @ b, or where `accumulate` is false a @ b, into d. Operands as of gemm, in shared memory, or a in tensor
     memory. `phase`: the
     parity of the mbarrier's phase that the product ends; it is complete for all threads behind it, then. Without one it
     is in flight, and complete where a commit behind it arrives. `reused`: d has been loaded from before, maybe.
-    `groups`: so many warpgroups multiply their own blocks of rows, and wait for those alone; 1: all do as one."""
+    `groups`: so many warpgroups multiply their own blocks of rows, and wait for those alone; 1: all do as one.
+    `pair`: both blocks of a pair multiply, the even one for both: each has its rows of a and d, and half of b.
+    `*_scale`, `*_format`: as of gemm, the scales in tensor memory; copied there before, `from` shared memory if given.
+    `barriers`, `index`: the program's own barrier, where the product arrives when it is complete; without an index a
+    `barrier_commit` behind it does."""
 
     a: Value = operand()
     a_indices: tuple[Value, ...] = operands()
@@ -79,6 +87,14 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
     a_slot: Value | None = maybe()
     b_slot: Value | None = maybe()
     d_slot: Value | None = maybe()
+    barriers: Value | None = maybe()
+    index: Value | None = maybe()
+    a_scale: Value | None = maybe()
+    b_scale: Value | None = maybe()
+    a_scale_from: Value | None = maybe()
+    a_scale_slot: Value | None = maybe()
+    b_scale_from: Value | None = maybe()
+    b_scale_slot: Value | None = maybe()
     transpose_a: bool = attr(False)
     transpose_b: bool = attr(False)
     a_dims: Dims = attr((0, 1))
@@ -86,6 +102,9 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
     k: int = attr()
     reused: bool = attr(False)
     groups: int = attr(1)
+    pair: bool = attr(False)
+    a_format: str = attr("")
+    b_format: str = attr("")
 
     def relations(self) -> list[Relation]:
         return []
@@ -93,23 +112,39 @@ class TensorGemm(Op, name="tensor_gemm", stage="tile", uniform=True):
     def verify(self) -> None:
         require(self.accumulate.dtype is bool_, "accumulate is no bool")
 
+    @property
+    def depth(self) -> int:
+        return self.k
+
     def accesses(self) -> tuple[Access, ...]:
-        reads = ((self.a, self.a_slot), (self.b, self.b_slot))
+        reads: tuple[tuple[Value, Value | None], ...] = ((self.a, self.a_slot), (self.b, self.b_slot))
+        ring = self.barriers
+        scales = (
+            (self.a_scale, self.a_scale_from, self.a_scale_slot),
+            (self.b_scale, self.b_scale_from, self.b_scale_slot),
+        )
+        for scale, source, slot in scales:
+            reads += () if scale is None else ((scale, None),)
+            reads += () if source is None else ((source, slot),)
         return (
-            *(Access("read", mem, slot, proxy=_proxy(mem), threads="one") for mem, slot in reads),
-            Access("write", self.d, self.d_slot, threads="one"),
+            *(Access("read", mem, slot, proxy=_proxy(mem), threads="one", pipeline=ring) for mem, slot in reads),
+            Access("write", self.d, self.d_slot, threads="one", pipeline=ring),
         )
 
 
 class TensorLoad(Op, name="tensor_load", stage="tile", uniform=True):
-    """The tile in a buffer of tensor memory; where `written`, a bool, is false, no product has written it: zeros."""
+    """The tile in a buffer of tensor memory, or `count` columns of it from `column` on; where `written`, a bool, is
+    false, no product has written it: zeros."""
 
     d: Value = operand()
     written: Value = operand()
     d_slot: Value | None = maybe()
+    column: int = attr(0)
+    count: int | None = attr(None)
 
     def infer(self) -> tuple[Type, ...]:
-        return (TileType(self.d.shape, self.d.dtype),)
+        rows, columns = self.d.shape
+        return (TileType((rows, self.count or columns), self.d.dtype),)
 
     def fixed_tiles(self) -> tuple[Value, ...]:
         return (self.result,)
@@ -122,14 +157,19 @@ class TensorLoad(Op, name="tensor_load", stage="tile", uniform=True):
 
 
 class TensorStore(Op, name="tensor_store", stage="tile", uniform=True):
-    """A tile into a buffer of tensor memory: what products add to, or their a."""
+    """A tile into a buffer of tensor memory, from `column` on: what products add to, or their a. `tf32`: f32 is rounded
+    to tf32. `scales`: it is scales of blocks, which each warp stores in its lanes."""
 
     value: Value = operand()
     d: Value = operand()
+    tf32: bool = attr(False)
+    column: int = attr(0)
+    scales: bool = attr(False)
 
     def verify(self) -> None:
-        same = (self.value.shape, self.value.dtype) == (self.d.shape, self.d.dtype)
-        require(same, f"{self.value.type} does not fill {self.d.type}")
+        (rows, columns), (m, n) = self.value.shape, self.d.shape
+        same = rows == m and self.column + columns <= n and self.value.dtype is self.d.dtype
+        require(same, f"{self.value.type} does not go into {self.d.type} from column {self.column} on")
 
     def fixed_tiles(self) -> tuple[Value, ...]:
         return (self.value,)
@@ -147,15 +187,18 @@ class TensorFree(Op, name="tensor_free", stage="tile", orders=True):
     memory: Value = operand()
     buffers: tuple[Value, ...] = operands()
     columns: int = attr()
+    pair: bool = attr(False)
 
     def accesses(self) -> tuple[Access, ...]:
         return tuple(Access("write", mem) for mem in self.buffers)
 
 
 class IssuerSpecialized(WarpSpecialized, name="issuer_specialized"):
-    """Three roles: of the producer's threads a second warp issues the products (`issuer`)."""
+    """Three roles: of the producer's threads a second warp issues the products (`issuer`); of a `pair` of blocks, that
+    of the even one."""
 
     issuer: Block = region()
+    pair: bool = attr(False)
 
     @property
     def programs(self) -> dict[str, Block]:
@@ -169,6 +212,15 @@ class ProductsAcquire(ProducerAcquire, name="products_acquire", stage="tile"):
 class ProductsCommit(SlotOp, name="products_commit", stage="tile"):
     """The slot's accumulators are full when all products in flight are complete."""
 
+    wants, fills = "free", True
+
+
+class BarrierCommit(BarrierOp, name="barrier_commit", stage="tile"):
+    """An arrival at a barrier of the program when all products in flight of this role's first thread are complete."""
+
+    def syncs(self) -> tuple[Sync, ...]:
+        return (Sync("release", self.barriers),)
+
 
 class ProductsRelease(ConsumerRelease, name="products_release", stage="tile"):
     """The slot is released when all products in flight, which read it, are complete."""
@@ -180,6 +232,7 @@ class TensorMemoryAlloc(Op, name="tensor_memory_alloc", stage="thread", orders=T
     address: Value = operand()
     mem: Value = operand()
     columns: int = attr()
+    pair: bool = attr(False)
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("write", self.mem, threads="one"),)
@@ -205,12 +258,13 @@ class TensorMemoryAddress(Op, name="tensor_memory_address", stage="thread"):
 
 
 class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
-    """By one thread, or one of each warpgroup for itself (`by`: "one", "group"): for each block of rows and step of K
+    """By one thread, or one of each warpgroup for itself (`by`: "one", "group"): for each part of d and step of K
     d += a · b, the first step of K only where `accumulate`. In flight until a commit to a barrier of `ring` arrives. a
-    and b are shared-memory descriptors (i64); step k of a block reads a + a_offsets[block * steps + k] and
-    b + b_offsets[k], in units of 16 bytes, and adds to d + block * columns. Or a is an address in tensor memory (i32),
-    the offsets columns. `reused`: accesses of d by other threads before are in order by a synchronisation. `free`: a
-    pipeline says that d is free."""
+    and b are shared-memory descriptors (i64); step k of a part reads a + a_offsets[part * steps + k] and
+    b + b_offsets[part * steps + k], in units of 16 bytes, and adds to d + d_offsets[part]. Or a is an address in tensor
+    memory (i32), the offsets columns. Step k has its own instruction descriptor; with scales, those of a lie at a_scale
+    + a_scale_offsets[part * steps + k], of b at b_scale + b_scale_offsets[k]. `reused`: accesses of d by other threads
+    before are in order by a synchronisation. `free`: a pipeline says that d is free."""
 
     a: Value = operand()
     b: Value = operand()
@@ -221,18 +275,23 @@ class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
     reads: tuple[Value, ...] = operands()
     slots: tuple[Value, ...] = operands()
     slot: Value | None = maybe()
+    a_scale: Value | None = maybe()
+    b_scale: Value | None = maybe()
     kind: str = attr()
-    instruction: int = attr()
-    columns: int = attr()
+    instructions: tuple[int, ...] = attr()
+    d_offsets: tuple[int, ...] = attr()
     a_offsets: tuple[int, ...] = attr()
     b_offsets: tuple[int, ...] = attr()
     reused: bool = attr(False)
     free: bool = attr(False)
     a_in_tensor: bool = attr(False)
     by: str = attr("one")
+    pair: bool = attr(False)
+    a_scale_offsets: tuple[int, ...] = attr(())
+    b_scale_offsets: tuple[int, ...] = attr(())
 
     def accesses(self) -> tuple[Access, ...]:
-        slots, ring = self.slots or (None,) * len(self.reads), self.ring
+        slots, ring = (*self.slots, *(None,) * (len(self.reads) - len(self.slots))), self.ring
         reads = [
             Access("read", m, s, proxy=_proxy(m), pipeline=ring, threads=self.by)
             for m, s in zip(self.reads, slots, strict=True)
@@ -283,6 +342,7 @@ class TensorMemoryFree(Op, name="tensor_memory_free", stage="thread", orders=Tru
     memory: Value = operand()
     buffers: tuple[Value, ...] = operands()
     columns: int = attr()
+    pair: bool = attr(False)
 
     def accesses(self) -> tuple[Access, ...]:
         return tuple(Access("write", mem, threads="one") for mem in self.buffers)
@@ -319,13 +379,25 @@ class Tcgen05Mma(_FromShared, name="tcgen05_mma", stage="thread"):
     dtype: DType = attr()
 
 
-class Tcgen05Cp(_FromShared, name="tcgen05_cp", stage="thread"):
-    """Shared memory to tensor memory: the way of the scales."""
+class TensorCopies(Op, name="tensor_copies", stage="thread", orders=True):
+    """By one thread: 32 rows of 16 bytes of shared memory to four columns of each 32 lanes (32x128b.warpx4), for each
+    of `offsets`, from the descriptor in units of 16 bytes, and of `columns`, from the address. In flight until a commit
+    to a barrier of `ring` arrives; in order before the thread's products behind it."""
 
-    to: Value = operand()
+    address: Value = operand()
     descriptor: Value = operand()
-    reads: tuple[Value, ...] = operands()
-    predicate: Value | None = maybe()
+    ring: Value = operand()
+    mem: Value = operand()
+    source: Value = operand()
+    slot: Value | None = maybe()
+    offsets: tuple[int, ...] = attr()
+    columns: tuple[int, ...] = attr()
+
+    def accesses(self) -> tuple[Access, ...]:
+        return (
+            Access("read", self.source, self.slot, proxy="async", pipeline=self.ring, threads="one"),
+            Access("write", self.mem, pipeline=self.ring, threads="one"),
+        )
 
 
 class Tcgen05Ld(_TensorMemoryOp, name="tcgen05_ld", stage="thread"):
@@ -363,4 +435,7 @@ class Tcgen05Fence(_TensorMemoryOp, name="tcgen05_fence", stage="thread", orders
 
 
 class Tcgen05Commit(Arrival, name="tcgen05_commit", stage="thread"):
-    """The barrier's phase gets an arrival when all that the thread has issued is complete."""
+    """The barrier's phase gets an arrival when all that the thread has issued is complete; of a `pair`, those of both
+    blocks at that place."""
+
+    pair: bool = attr(False)

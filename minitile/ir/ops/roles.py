@@ -23,6 +23,8 @@ A producer without threads does nothing: there is one role. Then one warp of the
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from minitile.hardware import WARPGROUP
 from minitile.ir.core import Block, Op, Value, attr, maybe, operand, operands, region
 from minitile.ir.effects import Access
@@ -33,12 +35,14 @@ from minitile.ir.types import WGMMA_TOKEN, BufferType, DType, PipelineType, Tile
 
 class MbarrierPipeline(Op, name="mbarrier_pipeline", stage="tile", orders=True):
     """A ring of `slots` versions of the payload buffers, all free at first. `consumers`: threads that release.
-    `common`: the dimensions of the cluster along which blocks fill each other's slots; they move on together, then."""
+    `common`: the dimensions of the cluster along which blocks fill each other's slots; they move on together, then.
+    `pair`: a slot is that of both blocks of a pair, the payload's halves; of one alone is full in the even one."""
 
     payload: tuple[Value, ...] = operands()
     slots: int = attr()
     consumers: int = attr()
     common: tuple[int, ...] = attr(())
+    pair: bool = attr(False)
 
     def infer(self) -> tuple[Type, ...]:
         named = tuple((v.name or f"buffer{n}", v.type) for n, v in enumerate(self.payload))
@@ -78,6 +82,10 @@ class ByRole(If, name="by_role", stage="thread"):
 
 
 class SlotOp(Op, orders=True):
+    """`wants`: what state the slot is in before it; `fills`: the slot is full behind it."""
+
+    wants: ClassVar[str] = "free"
+    fills: ClassVar[bool] = False
     pipeline: Value = operand()
     index: Value = operand()
 
@@ -94,6 +102,7 @@ class ProducerAcquire(SlotOp, name="producer_acquire", stage="tile"):
 class ConsumerWait(SlotOp, name="consumer_wait", stage="tile"):
     """Wait until the slot's copies have landed."""
 
+    wants = "full"
     phase: Value = operand()
 
 
@@ -105,6 +114,7 @@ class ConsumerRelease(SlotOp, name="consumer_release", stage="tile"):
     """This consumer will not touch the slot again. Where `condition` is false there is nothing to release. `generic`:
     threads have read it by themselves, so that a warp meets before one of them speaks for all."""
 
+    wants = "held"
     generic: bool = attr(False)
     condition: Value | None = maybe()
 
@@ -164,8 +174,10 @@ class Refill(ConsumerRelease, name="refill"):
 class TmaCopy(Op, name="tma_copy", stage="tile"):
     """A region of a tensor into a whole version of a shared buffer, by the copy engine; lands on the slot's barrier.
     What lies outside the tensor becomes zeros. `tf32`: f32 is rounded to tf32 on its way. `common`: the dimensions of
-    the cluster along which all blocks make this copy: each brings its part of the rows, to all."""
+    the cluster along which all blocks make this copy: each brings its part of the rows, to all. `pair`: it lands on the
+    barrier of the even block of a pair. `half`: the blocks' buffers are halves of the region, along this dimension."""
 
+    wants: ClassVar[str] = "filling"
     src: Value = operand()
     src_indices: tuple[Value, ...] = operands()
     dst: Value = operand()
@@ -174,6 +186,8 @@ class TmaCopy(Op, name="tma_copy", stage="tile"):
     src_dims: Dims = attr()
     tf32: bool = attr(False)
     common: tuple[int, ...] = attr(())
+    pair: bool = attr(False)
+    half: int | None = attr(None)
     evict: str = attr("")
 
     def accesses(self) -> tuple[Access, ...]:

@@ -28,6 +28,7 @@ from minitile.ir.ops.checks import (
     require_scalar,
     require_shift,
 )
+from minitile.ir.ops.product import Product
 from minitile.ir.relations import Interleaved, Permuted, Quotient, Relation, Repeated, Same
 from minitile.ir.types import (
     BULK_TOKEN,
@@ -587,15 +588,15 @@ class Wait(Op, name="wait", orders=True):
         return self.token.type == WGMMA_TOKEN
 
 
-class Gemm(Op, name="gemm", stage="tile", uniform=True):
+class Gemm(Product, name="gemm", stage="tile", uniform=True):
     """c + a @ b. a is M×K (K×M when transpose_a), b is K×N (N×K when transpose_b); each a shared buffer (a region at
     `*_indices` along `*_dims`) or a tile. c is the accumulator, a tile; where `scale_d`, a bool, is false it counts as
     zeros. policy: how warps split the tile ("square", "full_row", "full_col"). `in_flight`: the program asks for wgmma,
     and waits for it by itself. `k`: K, where the operands are less of it than their buffers have; 0: all.
 
     With a_scale and b_scale, tiles M×K/32 and N×K/32 of bytes, the factors are a and b times 2^(byte - 127), that of
-    their row (of a) or column (of b) and block of 32 along K (OCP Microscaling Formats). `*_format`: an operand of
-    bytes holds elements of that format (types.PACKED), packed along K; "": elements of its dtype."""
+    their row (of a) or column (of b) and block of 32 along K (OCP Microscaling Formats); M×K/16 of e4m3: times those.
+    `*_format`: an operand of bytes holds elements of that format (types.PACKED), packed along K; "": of its dtype."""
 
     a: Value = operand()
     a_indices: tuple[Value, ...] = operands()
@@ -623,11 +624,6 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
         along = 0 if self.transpose_a else 1
         whole = self.a.shape[along if isinstance(self.a.type, TileType) else self.a_dims.index(along)]
         return self.k or (whole * 8 // PACKED[self.a_format].bits if self.a_format else whole)
-
-    @property
-    def formats(self) -> tuple[str, str]:
-        """What the elements of a and b are."""
-        return self.a_format or self.a.dtype.name, self.b_format or self.b.dtype.name
 
     def infer(self) -> tuple[Type, ...]:
         return (self.c.type,) if isinstance(self.c.type, TileType) else ()
@@ -668,8 +664,8 @@ class Gemm(Op, name="gemm", stage="tile", uniform=True):
             if scale is None:
                 require(not packed, f"an operand of {packed} has no scales")
             else:
-                require(scale.dtype is u8, f"the scales are {scale.type}, no bytes")
-                require(scale.shape == (rows, self.depth // 32), f"the scales of {rows}x{self.depth} are {scale.type}")
+                blocks = self.depth // {"u8": 32, "e4m3": 16}.get(scale.dtype.name, 1)
+                require(scale.shape == (rows, blocks), f"the scales of {rows}x{self.depth} are {scale.type}")
 
     def accesses(self) -> tuple[Access, ...]:
         reads = ((self.a, self.a_slot), (self.b, self.b_slot), (self.a_scale, None), (self.b_scale, None))

@@ -1,1 +1,1 @@
-"""GEMMs whose blocks have parts of K: of a cluster, which adds them up at once; or equal shares of all steps."""
+"""GEMMs whose blocks share K: those of a cluster, added up at once (split-K)."""

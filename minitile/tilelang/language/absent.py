@@ -7,7 +7,6 @@ from minitile.language.missing import missing
 from minitile.language.tracing.context import active
 
 ABSENT: dict[str, str] = {
-    "tcgen05_mma_arrive": "T.gemm, on a target that minitile has: sm_80, sm_89, sm_90a, gfx942, gfx950",
     "PersistentTileScheduler": "T.Persistent",
     "make_tensor": "a parameter T.Tensor(shape, dtype)",
     "ptr": "a parameter T.Tensor(shape, dtype)",

@@ -191,7 +191,8 @@ class _Inference:
                 if value is not None and layout is not None and value not in self.anchored:
                     self.anchors.append((value, layout))
                     self.anchored.add(value)
-        self.anchors += [(value, self.rules.gemm_plan(op, self.threads_at(op)).c) for value in op.fixed_tiles()]
+        for value in op.fixed_tiles():
+            self.anchors.append((value, self.rules.gemm_plan(op, self.threads_at(op)).c))
         if isinstance(op, (tile.Load, tile.Store, tile.AtomicRmw)) and op.subject is not None:
             self.uses.setdefault(op.subject, []).append((self.seen, self.loops, op))
             self.seen += 1

@@ -10,7 +10,7 @@ import math
 
 from minitile.hardware import TMA_BOX
 from minitile.ir.core import Kernel, Value
-from minitile.ir.ops import blackwell, tile
+from minitile.ir.ops import tile
 from minitile.ir.types import BufferType, TensorType, TileType
 from minitile.layout import Layout
 from minitile.layout.shared import SharedLayout, boxed, row_major, swizzled
@@ -23,9 +23,9 @@ def choose_shared_layouts(kernel: Kernel, tma: bool = False) -> None:
     boxes = {a.mem for op in kernel.walk() if not op.pure for a in op.accesses() if a.proxy == "async"}
     tiles: dict[Value, list[tuple[Layout, tile.Load | tile.Store]]] = {}
     for op in kernel.walk():
-        if isinstance(op, tile.Gemm | blackwell.TensorGemm):
-            fed_to_gemm |= {op.a, op.b}
-        elif isinstance(op, tile.Copy) and isinstance(op.dst.type, TensorType) and tma and not _is_long_row(op.src):
+        if factors := op.factors():
+            fed_to_gemm.update(factors)
+        if isinstance(op, tile.Copy) and isinstance(op.dst.type, TensorType) and tma and not _is_long_row(op.src):
             boxes.add(op.src)
         elif isinstance(op, (tile.Load, tile.Store)):
             value = op.result if isinstance(op, tile.Load) else op.value

@@ -36,13 +36,14 @@ The rest is left to mma.sync, and `context.notes` has the reason for each. Who i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from minitile.analysis.affine import Affine, Facts
+from minitile.analysis.tf32_rounding import Rounding
 from minitile.backends.base import Rules
 from minitile.ir.builder import Builder
-from minitile.ir.core import Block, Kernel, Op, Value
+from minitile.ir.core import Block, Kernel, Value
 from minitile.ir.ops import explicit, roles, tile
 from minitile.ir.rewrite import recast
 from minitile.ir.types import BufferType, f32
@@ -150,35 +151,3 @@ def _together(kernel: Kernel, choice: Choice) -> None:
             del choice.chosen[gemm]
             where = f" of line {other.loc.line}" if other.loc is not None else ""
             choice.refused[gemm] = f"its accumulator is that of the gemm{where} as well: {choice.refused[other]}"
-
-
-# tf32 ---------------------------------------------------------------------------------------------------------------
-
-
-class Rounding:
-    """What writes the shared f32 buffers that gemms read, and lets them round: operations with an attribute `tf32`."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.users: dict[Value, list[Op]] = {}
-        for op in kernel.walk():
-            for value in dict.fromkeys(op.operands):
-                if isinstance(value.type, BufferType) and value.dtype is f32:
-                    self.users.setdefault(value, []).append(op)
-
-    def refusal(self, buffer: Value) -> str:
-        """Why not all that gets into a buffer can be rounded on its way, or should not."""
-        name = buffer.name or "an operand"
-        for op in self.users.get(buffer, ()):
-            written = [a for a in op.accesses() if a.writes and a.mem is buffer]
-            if written and ("tf32" not in op.attributes() or any(a.token is not None for a in written)):
-                return f"nothing rounds {name} to tf32 on its way to shared memory"
-            if not written and not isinstance(op, tile.Gemm):
-                return f"{name} would be rounded to tf32 for the gemm, and `{op.mnemonic}` reads it"
-        return ""
-
-    def round(self, gemms: Iterable[tile.Gemm]) -> None:
-        """What writes the operands of these gemms rounds them."""
-        for buffer in dict.fromkeys(v for gemm in gemms for v in (gemm.a, gemm.b) if v in self.users):
-            for op in self.users[buffer]:
-                if any(a.writes and a.mem is buffer for a in op.accesses()):
-                    op.tf32 = True  # type: ignore[attr-defined]

@@ -44,11 +44,11 @@ from functools import partial
 from operator import itemgetter
 
 from minitile.analysis.affine import Affine, Facts, divisor_of
-from minitile.ir.core import Kernel
+from minitile.ir.core import Block, Kernel
 from minitile.ir.ops import arith, cdna, control, thread
 from minitile.ir.types import BufferType
 from minitile.transforms.manager import PassContext
-from minitile.transforms.pipeline.mfma_loop import Access, Fragment, Loop, Refusal, elements_of, find_loop, words_of
+from minitile.transforms.pipeline.mfma_loop import Access, Fragment, Loop, Refusal, find_loop
 from minitile.transforms.pipeline.mfma_pieces import Group, Pieces
 from minitile.transforms.schedule.verify import ScheduleError
 
@@ -102,6 +102,19 @@ def cdna4_half_tiles(kernel: Kernel, context: PassContext) -> None:
 
 
 def _run(kernel: Kernel, context: PassContext, name: str, make: Callable[[Loop], Plan], what: str) -> None:
+    def write(loop: Loop, block: Block, limit: int) -> None:
+        plan = make(loop)
+        _check_registers(loop, plan, limit)
+        pieces = Pieces(loop, plan.groups, block, name, partial(_half, loop, plan))
+        _order(loop, plan, pieces)
+        pieces.write()
+
+    each_loop(kernel, context, what, write)
+
+
+def each_loop(kernel: Kernel, context: PassContext, what: str, write: Callable[[Loop, Block, int], None]) -> None:
+    """Write each loop of one gemm anew, in its block, with so many registers of a lane; where `write` raises Refusal or
+    ScheduleError, a note says that the loop is not `what`, and why."""
     if not context.target.has("lds_dma_128"):
         return
     limit = min(256, context.target.block_registers // max(kernel.attrs.get("threads", 0), 256))
@@ -114,11 +127,7 @@ def _run(kernel: Kernel, context: PassContext, name: str, make: Callable[[Loop],
                 loop = find_loop(op, block)
                 if loop is not None:
                     _check_slots(loop, kernel)
-                    plan = make(loop)
-                    _check_registers(loop, plan, limit)
-                    pieces = Pieces(loop, plan.groups, block, name, partial(_half, loop, plan))
-                    _order(loop, plan, pieces)
-                    pieces.write()
+                    write(loop, block, limit)
                     # What another schedule has said of the loop no longer matters.
                     context.notes[:] = [note for note in context.notes if not note.startswith(_about(op))]
             except (Refusal, ScheduleError) as reason:
@@ -214,7 +223,7 @@ def _check_registers(loop: Loop, plan: Plan, limit: int) -> None:
             uses = [s for s, stage in enumerate(plan.stages) if access in loop.accesses(stage.fragments)]
             alive = [*range(fetch.at, count), *range(max(uses) + 1)] if fetch.ahead else range(fetch.at, max(uses) + 1)
             for s in set(alive):
-                most[s] += words_of(access[0])
+                most[s] += loop.words(access[0])
     c = loop.products[0].c
     total = thread.count_of(c.type) * c.dtype.bits // 32 + max(most) + FEW
     if total > limit:
@@ -230,9 +239,9 @@ def _half(loop: Loop, plan: Plan, access: Access) -> int | None:
     """Of which half of the rows that a wave reads an instruction is, where stages are halves of both."""
     if len({(s.i, s.j) for s in plan.stages}) < 4:
         return None
-    load, number = access
-    for (operand, row, _), registers in loop.fragments.items():
-        if any(v is load.result and r // elements_of(load) == number for v, r in registers):
+    for fragment in loop.fragments:
+        if access in loop.accesses([fragment]):
+            operand, row, _ = fragment
             return int(row >= loop.counts["ab".index(operand)] // 2)
     return None
 
@@ -257,9 +266,8 @@ def _order(loop: Loop, plan: Plan, pieces: Pieces) -> None:
             pieces.lds_wait(fresh)
             fresh.clear()
         fresh |= set(mine) - ahead
-        items: list[Item] = [
-            (_last_use(loop, stage, x), partial(pieces.read, x, -1 if x in ahead else 0)) for x in mine
-        ]
+        free = _free_after(loop, stage)
+        items: list[Item] = [(free.get(x, 0), partial(pieces.read, x, -1 if x in ahead else 0)) for x in mine]
         for which, group in enumerate(plan.groups):
             copies: list[Item] = [(0, partial(pieces.copy, n, which)) for n in group.places.get(s, [])]
             # What fills the version that is read here, in other places, stands in front: one barrier is for both.
@@ -288,14 +296,11 @@ def _multiply(pieces: Pieces, stage: Stage, items: list[Item]) -> None:
     pieces.put(cdna.SetPriority(0))
 
 
-def _last_use(loop: Loop, stage: Stage, access: Access) -> int:
-    """After how many products of the stage nothing needs any more what the instruction has read before: then its
-    registers are free for what it reads next."""
-    load, number = access
-    uses = [
-        n
+def _free_after(loop: Loop, stage: Stage) -> dict[Access, int]:
+    """For what a stage multiplies, after how many products of it nothing needs it any more: then its registers are free
+    for what the instruction reads next."""
+    return {
+        access: n + 1
         for n, (kp, i, j) in enumerate(stage.products)
-        for fragment in (("a", i, kp), ("b", j, kp))
-        if any(v is load.result and r // elements_of(load) == number for v, r in loop.fragments[fragment])
-    ]
-    return max(uses, default=-1) + 1
+        for access in loop.accesses([("a", i, kp), ("b", j, kp)])
+    }

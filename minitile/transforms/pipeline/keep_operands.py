@@ -29,26 +29,29 @@ def keep_operands(kernel: Kernel, context: PassContext) -> None:
         _keep(kernel.body)
 
 
-def _keep(block: Block) -> None:
-    ops: list[Op] = []
-    for op in block.ops:
+def _keep(block: Block) -> list[Op]:
+    """Returns all operations of the block, inner ones too."""
+    every: list[Op] = []
+    for number in reversed(range(len(block.ops))):
+        op = block.ops[number]
+        inside: list[Op] = []
         for region in op.regions:
-            _keep(region)
-        ops.append(op)
-        if isinstance(op, control.For | control.While):
-            kept = _unchanged(op)
-            if kept:
-                ops.append(hopper.FakeUse(kept))
-                ops[-1].loc = op.loc
-    block.ops = ops
+            inside += _keep(region)
+        if isinstance(op, control.For | control.While) and (kept := _unchanged(inside, op.regions)):
+            use = hopper.FakeUse(kept)
+            use.loc = op.loc
+            block.ops.insert(number + 1, use)
+        every += (op, *inside)
+    return every
 
 
-def _unchanged(loop: control.For | control.While) -> tuple[Value, ...]:
-    """Operands in registers that come from in front of the loop, if others are made and used up in a turn of it."""
-    inside = list(loop.walk())
-    made = {v for op in inside for v in op.results if op is not loop}
-    carried = {v for op in inside for region in op.regions for v in region.args}
+def _unchanged(inside: list[Op], regions: list[Block]) -> tuple[Value, ...]:
+    """Operands in registers that come from in front of a loop, if others are made and used up in a turn of it."""
     operands = dict.fromkeys(_in_registers(inside))
+    if not operands:
+        return ()
+    made = {v for op in inside for v in op.results}
+    carried = {v for region in (*regions, *(r for op in inside for r in op.regions)) for v in region.args}
     if made.isdisjoint(operands):
         return ()
     return tuple(v for v in operands if v not in made and v not in carried)

@@ -51,7 +51,8 @@ def lower_manual_wgmma(kernel: Kernel, context: PassContext) -> None:
         if context.target.has("wgmma"):
             context.notes.append(f"T.gemm{_where(gemm)} is mma.sync, not wgmma: {why}")
     if choice.chosen:
-        choice.rounding.round(choice.chosen)
+        for op in choice.rounding.writers(choice.chosen):
+            op.tf32 = True  # type: ignore[attr-defined]
         _Flights(set(choice.chosen)).block(kernel.body, {})
 
 

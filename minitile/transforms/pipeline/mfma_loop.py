@@ -19,6 +19,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import cdna, control, thread, tile
@@ -63,25 +64,25 @@ class Loop:
     def versions(self) -> int:
         return len(self.flights) + 1
 
+    def words(self, load: Read) -> int:
+        """How many 32-bit registers an instruction of a load fills."""
+        return self.elements[load] * load.dtype.bits // 32
+
     def accesses(self, wanted: list[Fragment]) -> list[Access]:
         """The reads that fragments are made of, each once, in the order in which they are asked for."""
-        found: dict[Access, None] = {}
-        each = {value: elements_of(load) for value, load in self.loads.items()}
-        for fragment in wanted:
-            for value, number in self.fragments[fragment]:
-                if value in each:
-                    found[self.loads[value], number // each[value]] = None
-        return list(found)
+        known = self.access_of
+        return list(dict.fromkeys([known[r] for f in wanted for r in self.fragments[f] if r in known]))
 
+    @cached_property
+    def access_of(self) -> dict[Register, Access]:
+        """The read that fills a register, of those that the fragments are made of."""
+        every = {r for registers in self.fragments.values() for r in registers if r[0] in self.loads}
+        return {(v, n): (load, n // self.elements[load]) for v, n in every for load in [self.loads[v]]}
 
-def elements_of(load: Read) -> int:
-    """How many registers of its result an instruction of a load fills."""
-    return thread.count_of(load.result.type) // len(load.offsets)
-
-
-def words_of(load: Read) -> int:
-    """How many 32-bit registers an instruction of a load fills."""
-    return elements_of(load) * load.dtype.bits // 32
+    @cached_property
+    def elements(self) -> dict[Read, int]:
+        """How many registers of its result an instruction of each load fills."""
+        return {load: thread.count_of(load.result.type) // len(load.offsets) for load in self.loads.values()}
 
 
 def only(load: Read, number: int, f: Callable[[Value], Value]) -> Read:
@@ -112,8 +113,8 @@ def find_loop(op: control.For, outside: Block) -> Loop | None:
     known: set[Op] = {*products, *copies, *loads.values(), wait, join}
     pure = [o for o in ops if o not in known and not o.terminator]
     _check_rest(op, pure, loads, products)
-    _check_loads(fragments, loads)
     found = Loop(op, products, counts, fragments, loads, wait, flights, copies, join, [], [])
+    _check_loads(found)
     moved = _only_for(pure, products, set(loads))
     found.pure = [o for o in pure if o not in moved]
     found.before = _find_before(op, flights, outside)
@@ -202,19 +203,18 @@ def _check_rest(op: control.For, pure: list[Op], loads: dict[Value, Read], produ
         raise Refusal("it hands on more than the accumulator and tokens")
 
 
-def _check_loads(fragments: dict[Fragment, list[Register]], loads: dict[Value, Read]) -> None:
+def _check_loads(loop: Loop) -> None:
     """Each instruction of a load is for one place of K, so that it belongs to a stage."""
     kp_of: dict[Access, int] = {}
-    for (_, _, kp), registers in fragments.items():
-        for value, number in registers:
-            load = loads.get(value)
-            if load is not None and kp_of.setdefault((load, number // elements_of(load)), kp) != kp:
+    for fragment in loop.fragments:
+        for access in loop.accesses([fragment]):
+            if kp_of.setdefault(access, fragment[2]) != fragment[2]:
                 raise Refusal("one read brings elements of two steps of K")
-    for load in loads.values():
+    for load in loop.loads.values():
         if getattr(load.mem.type, "space", "") != "shared" or getattr(load, "predicate", None) is not None:
             raise Refusal("it reads more than shared memory")
-        if words_of(load) * 4 < NARROWEST:
-            raise Refusal(f"its reads are {elements_of(load) * load.dtype.bits // 8} bytes wide")
+        if loop.words(load) * 4 < NARROWEST:
+            raise Refusal(f"its reads are {loop.elements[load] * load.dtype.bits // 8} bytes wide")
         if any((load, n) not in kp_of for n in range(len(load.offsets))):
             raise Refusal("what it reads is not only multiplied")
 

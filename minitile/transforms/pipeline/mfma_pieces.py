@@ -21,9 +21,10 @@ from minitile.ir.ops import cdna, control, thread, tile
 from minitile.ir.origin import LANDED, Origin, places
 from minitile.ir.rewrite import remake
 from minitile.ir.types import TOKEN
-from minitile.transforms.pipeline.mfma_loop import Access, Loop, Refusal, Register, elements_of, only
-from minitile.transforms.schedule.expand_next import NextExpansion, Turn, schedule_of_turn
-from minitile.transforms.schedule.verify import ScheduleError
+from minitile.transforms.pipeline.mfma_loop import Access, Loop, Refusal, Register, only
+from minitile.transforms.schedule.expand import Expansion
+from minitile.transforms.schedule.schedule import Line, Step
+from minitile.transforms.schedule.verify import ScheduleError, verify_line
 from minitile.transforms.sync.reasons import names
 
 Place = tuple[int, int]  # i, j
@@ -74,7 +75,7 @@ class Pieces:
         own = Block()
         self.flights = [[own.add_arg(TOKEN, "flight") for _ in loop.flights] for _ in groups]
         self.b = Builder(Block(), op.loc)
-        self.line: list[tuple[Op, int]] = []
+        self.line: Line = []
         self.reads: dict[Access, Op] = {}
         self.made: set[Op] = set()  # copies
         self.kind: dict[Op, str] = {}
@@ -96,7 +97,7 @@ class Pieces:
         """One operation more, behind the others."""
         self.b.emit(op)
         self.kind[op] = kind
-        self.line.append((op, stage))
+        self.line.append(Step(op, stage, "kept" if stage else "peeled"))
         return op
 
     def read(self, access: Access, stage: int) -> None:
@@ -168,15 +169,12 @@ class Pieces:
 
     def now(self, register: Register) -> Register:
         """Where a register of a fragment is."""
-        value, number = register
-        load = self.loop.loads.get(value)
-        if load is None:
+        access = self.loop.access_of.get(register)
+        if access is None:
             return register
-        each = elements_of(load)
-        access = load, number // each
         if access not in self.reads:
-            self.reads[access] = only(load, access[1], lambda v: v)
-        return self.reads[access].results[0], number % each
+            self.reads[access] = only(*access, lambda v: v)
+        return self.reads[access].results[0], register[1] % self.loop.elements[access[0]]
 
     def gather(self, registers: list[Register]) -> Value:
         """A value of these registers."""
@@ -211,18 +209,18 @@ class Pieces:
         total.name = total.name or self.loop.products[-1].result.name
         handed = [total if v is self.loop.products[-1].result else v for v in (old.yielded[n] for n in self.kept)]
         handed += [each for which, mine in enumerate(self.flights) for each in (*mine[1:], self.landed_in[which])]
-        front = sorted([o for o, stage in self.line if stage], key=lambda o: FRONT[self.kind[o]])
-        here = sorted([o for o, stage in self.line if not stage], key=lambda o: HERE[self.kind[o]])
+        front = sorted([step.op for step in self.line if step.stage], key=lambda o: FRONT[self.kind[o]])
+        here = sorted([step.op for step in self.line if not step.stage], key=lambda o: HERE[self.kind[o]])
         tokens = [arg for mine in self.flights for arg in mine]
-        op.body, turn = Block((op.iv, *(op.carried[n] for n in self.kept), *tokens)), Turn(self.line, front)
+        op.body = Block((op.iv, *(op.carried[n] for n in self.kept), *tokens))
         op.body.ops = [*(o for o in self.loop.pure if o not in here), *front, *here, control.Yield(tuple(handed))]
         try:
-            schedule_of_turn(op, turn, self.apart)
+            verify_line(op, self.line, apart=self.apart)
         except ScheduleError:
             op.body = Block(old.args)
             op.body.ops = old.ops
             raise
-        self.place(turn, len(handed))
+        self.place(len(handed))
 
     def apart(self, a: Op, b: Op) -> bool:
         """Whether one copies to the half of a buffer of which the other does not read."""
@@ -230,7 +228,7 @@ class Pieces:
         half = self.half_of.get(read)
         return isinstance(copy, thread.CpAsync) and half is not None and copy.halves not in ((), (half,))
 
-    def place(self, turn: Turn, handed: int) -> None:
+    def place(self, handed: int) -> None:
         """The loop among the operations around it: what is under way before is copied in groups, what is behind is
         awaited."""
         op, before, after = self.loop.op, Block(), Block()
@@ -244,7 +242,7 @@ class Pieces:
         op.results = (*(op.results[n] for n in self.kept), *tokens)
         for n, value in enumerate(op.results):
             value.index = n
-        tokens += [v for v in NextExpansion(b, op, turn, clamped=False).run() if v.type == TOKEN]
+        tokens += [v for v in Expansion(b, op, self.line).run() if v.type == TOKEN]
         b = Builder(after, op.loc)
         with b.because(self.landed):
             b.emit(tile.Wait(_join(b, tokens)))

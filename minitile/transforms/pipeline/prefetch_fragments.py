@@ -29,8 +29,9 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, thread, tile
 from minitile.ir.rewrite import rewrite_loops
 from minitile.transforms.manager import PassContext
-from minitile.transforms.schedule.expand_next import READS, NextExpansion, Turn, is_free, schedule_of_turn
-from minitile.transforms.schedule.verify import ScheduleError
+from minitile.transforms.schedule.expand import READS, Expansion
+from minitile.transforms.schedule.schedule import Line, Step, computed_anywhere
+from minitile.transforms.schedule.verify import ScheduleError, verify_line
 
 
 def prefetch_fragments(kernel: Kernel, context: PassContext) -> None:
@@ -41,15 +42,15 @@ def prefetch_fragments(kernel: Kernel, context: PassContext) -> None:
 
 
 def _ahead(loop: control.For, before: Block) -> None:
-    turn = _turn(loop) if all(_is_plain(op) for op in loop.body.ops) else None
-    if turn is None:
+    line = _line(loop) if all(_is_plain(op) for op in loop.body.ops) else None
+    if line is None:
         return
     with suppress(ScheduleError):  # nothing is under way for the next iteration, or not known yet where it is needed
-        schedule_of_turn(loop, turn)
-        NextExpansion(Builder(before, loop.loc), loop, turn, clamped=True).run()
+        verify_line(loop, line)
+        Expansion(Builder(before, loop.loc), loop, line).run()
 
 
-def _turn(loop: control.For) -> Turn | None:
+def _line(loop: control.For) -> Line | None:
     ops = loop.body.ops[:-1]
     products = [op for op in ops if isinstance(op, thread.MmaSync)]
     waits = {op for op in ops if isinstance(op, tile.Wait)}
@@ -62,13 +63,13 @@ def _turn(loop: control.For) -> Turn | None:
             head.insert(0, op)
             wanted.update(op.operands)
     early = [op for op in head if op in waits or isinstance(op, READS)]
-    if len(early) == len(waits) or not all(op in early or is_free(op) for op in head):
+    if len(early) == len(waits) or not all(op in early or computed_anywhere(op) for op in head):
         return None  # nothing to read, or what is waited for is under way since this iteration alone
-    line: list[tuple[Op, int]] = []
+    line: Line = []
     for op in ops:
-        line += [(each, -1) for each in head] if op is products[-1] else []
-        line += [(op, 0)] if op not in early else []
-    return Turn(line, head)
+        line += [Step(each, -1, "clamped") for each in early] if op is products[-1] else []
+        line += [Step(op)] if op not in early else []
+    return line
 
 
 def _is_plain(op: Op) -> bool:

@@ -18,8 +18,6 @@ warpgroups have the tensor cores one after the other.
 
 from __future__ import annotations
 
-from functools import partial
-
 from minitile.hardware import WARPGROUP
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Value
@@ -29,9 +27,9 @@ from minitile.ir.types import PipelineType
 from minitile.transforms.manager import PassContext
 from minitile.transforms.schedule.cost import turn_of
 from minitile.transforms.schedule.expand import Expansion
-from minitile.transforms.schedule.schedule import schedule_of
+from minitile.transforms.schedule.schedule import STEADY, Line, Step, schedule_of
 from minitile.transforms.schedule.side_by_side import depending, side_by_side
-from minitile.transforms.schedule.steady import Line, in_order, steady
+from minitile.transforms.schedule.steady import in_order, steady
 
 _Threads = tuple[int, int]  # of the team whose program it is, of all consumers
 
@@ -69,14 +67,14 @@ def _block(block: Block, threads: _Threads | None, late: set[Value], context: Pa
             _draw(op, line, context)
         if line is None or not isinstance(op, control.For):
             b.emit(op)
-        elif not any(stage for _, stage in line):
-            op.body.ops = [*(each for each, _ in line), *(each for each in op.body.ops if each.terminator)]
+        elif not any(step.stage for step in line):
+            Expansion(b, op, line).run()
             b.emit(op)
         else:
             b.loc = op.loc
-            late |= {each.pipeline for each, stage in line if stage and isinstance(each, roles.ConsumerWait)}
+            late |= {each.pipeline for each, stage, _ in line if stage and isinstance(each, roles.ConsumerWait)}
             several = threads is not None and threads[0] > WARPGROUP and threads[0] == threads[1]
-            _expand(b, op, line, own, several)
+            Expansion(b, op, _with_barriers(line, own) if several else line).run()
 
 
 def _draw(loop: control.For, line: Line | None, context: PassContext) -> None:
@@ -84,7 +82,7 @@ def _draw(loop: control.For, line: Line | None, context: PassContext) -> None:
     it."""
     ops = loop.body.ops[:-1]
     if context.turns is not None and (line or not any(isinstance(op, control.Loop) for op in ops)):
-        turn = turn_of(loop, line or [(op, 0) for op in ops], context.target.rates)
+        turn = turn_of(loop, line or [Step(op) for op in ops], context.target.rates)
         context.turns += [turn] if turn.interval else []
 
 
@@ -114,31 +112,27 @@ def _line(loop: control.For, threads: _Threads | None) -> Line | None:
     return None if schedule is None else in_order(loop, schedule)
 
 
-def _expand(b: Builder, loop: control.For, line: Line, own: bool, several: bool) -> None:
-    """Write the loop; where there are `several` warpgroups, each has its turn between the first and the last gemm."""
-    expansion = Expansion(b, loop, line)
-    turns = _turns(line, own) if several else None
-    if turns is not None:
-        work = places(op.loc for op, _ in line if isinstance(op, roles.AsyncGemm))
-        why = Origin("skew", "order barrier: one warpgroup after the other has the tensor cores", work)
-
-        def barrier(at: int, kind: type[roles.OrderBarrierWait | roles.OrderBarrierArrive], n: int) -> None:
-            if n == at:
-                with b.because(why):
-                    b.emit(kind())
-
-        expansion.before = partial(barrier, turns[0], roles.OrderBarrierWait)
-        expansion.behind = partial(barrier, turns[1], roles.OrderBarrierArrive)
-    expansion.run()
+def _with_barriers(line: Line, own: bool) -> Line:
+    """A turn in which each of several warpgroups has the tensor cores between the first and the last gemm."""
+    turns = _turns(line, own)
+    if turns is None:
+        return line
+    work = places(step.op.loc for step in line if isinstance(step.op, roles.AsyncGemm))
+    barriers = roles.OrderBarrierWait(), roles.OrderBarrierArrive()
+    for op in barriers:
+        op.why = Origin("skew", "order barrier: one warpgroup after the other has the tensor cores", work)
+    first, last = turns
+    wait, arrive = (Step(op, line[first].stage, STEADY) for op in barriers)
+    return [*line[:first], wait, *line[first : last + 1], arrive, *line[last + 1 :]]
 
 
 def _turns(line: Line, own: bool) -> tuple[int, int] | None:
     """The first and last gemm of a turn; None where, by a schedule of the user's own, something in between waits for
     one of them."""
-    gemms = [n for n, (op, _) in enumerate(line) if isinstance(op, roles.AsyncGemm)]
+    gemms = [n for n, step in enumerate(line) if isinstance(step.op, roles.AsyncGemm)]
     if not gemms:
         return None
-    between = [op for op, _ in line[gemms[0] : gemms[-1]]]
+    between = [step.op for step in line[gemms[0] : gemms[-1]]]
     issued = {r for op in between for r in op.results if isinstance(op, roles.AsyncGemm)}
     waits = any(not isinstance(op, (roles.Await, roles.AsyncGemm)) for op in depending(between, issued))
     return None if own and (waits or len(gemms) < 2) else (gemms[0], gemms[-1])

@@ -19,7 +19,7 @@ This pass is a policy. It says in the loop what the copies are made of, one iter
     %t = async_copy %A[%k] -> %As[slot %k % 3] ; %j = join %t         stage -2; the copy guarded, the join kept
     wait %j ; use %As[slot %k % 3]                                    stage 0, the wait in front of the copies
 
-has that schedule checked (schedule/verify.py), and written (schedule/expand_ahead.py). Each join stands outside the
+has that schedule checked (schedule/verify.py), and written (schedule/expand.py). Each join stands outside the
 guard: past the end an empty group is committed, so that the number of groups younger than the awaited one is always
 N-2. One barrier between wait and copies, put there by a later pass, does for both hazards: all threads' parts of tile
 k' have landed, and all threads have finished reading version (k'-1) mod N = (k'+N-1) mod N, which is overwritten next.
@@ -54,13 +54,12 @@ from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import control, tile
 from minitile.ir.origin import LANDED, Origin
 from minitile.ir.rewrite import clone, erase_unused, recast
+from minitile.ir.types import i32
 from minitile.transforms.pipeline.ahead import READS, Ahead, plan
 from minitile.transforms.schedule.cost import turn_of
-from minitile.transforms.schedule.expand_ahead import AheadExpansion, IterationNumber, Step, nothing, slot_of
-from minitile.transforms.schedule.graph import Body
-from minitile.transforms.schedule.schedule import Place, Schedule, forget
-from minitile.transforms.schedule.steady import Line
-from minitile.transforms.schedule.verify import ScheduleError, verify
+from minitile.transforms.schedule.expand import Expansion, nothing
+from minitile.transforms.schedule.schedule import Line, Step, forget
+from minitile.transforms.schedule.verify import ScheduleError, verify_line
 
 if TYPE_CHECKING:
     from minitile.transforms.manager import PassContext
@@ -154,8 +153,9 @@ class _Pipelined:
         head = Block()
         with b.inside(head):
             number = b.floordiv(b.sub(loop.iv, loop.lower), loop.step)
-            slot = slot_of(b, number, self.versions, "slot") if self.versions > 1 else None
-        self.slot = slot
+            self.slot = b.cast(b.floormod(number, self.versions), i32) if self.versions > 1 else None
+            if self.slot is not None:
+                self.slot.name = self.slot.name or "slot"
         loads, tiles = self._part(set(self.held))
         self.loaded = dict(zip(self.held, tiles, strict=True))
         copies, tokens = self._part(self.flying)
@@ -165,27 +165,31 @@ class _Pipelined:
             for op in self.held if self.flying else ():
                 at = tuple(b.constant(int(constant_of(i) or 0), i.dtype) for i in op.dst_indices)
                 b.loc = op.loc
-                b.emit(tile.Store(op.dst, at, self.loaded[op], dims=op.dst_dims, slot=slot))
+                b.emit(tile.Store(op.dst, at, self.loaded[op], dims=op.dst_dims, slot=self.slot))
         first, rest = (Block(ops=ops) for ops in (old[:end], old[end:]))
         for block in (first, rest):
             self._in_place(block)
-        steps = [Step(op, 0) for op in (*head.ops, *stores.ops, *first.ops)]
-        steps += [Step(op, -1, True, 1) for op in loads]
+        line = [Step(op) for op in (*head.ops, *stores.ops, *first.ops)]
+        line += [Step(op, -1, "guarded") for op in loads]
+        before: list[Op] = [*(op for op in old if op in self.ahead.needed), *loads]  # one iteration after the other
         if self.flying:
             join = tile.Join(tuple(tokens))
             wait = tile.Wait(join.result)
             join.loc = wait.loc = loop.loc
             wait.why = _WHY
-            steps = [Step(wait, 0), *steps, *(Step(op, 1 - self.stages, True, 2) for op in copies)]
-            steps.append(Step(join, 1 - self.stages, False, 2))
-        steps += [Step(op, 0) for op in rest.ops]
-        self.line = [(step.op, step.stage) for step in steps]
+            line = [Step(wait), *line, *(Step(op, 1 - self.stages, "guarded") for op in copies)]
+            line.append(Step(join, 1 - self.stages, "kept"))
+            before += [*copies, join, wait]
+        line += [Step(op) for op in rest.ops]
+        self.line = line
+        before = [*head.ops, *before]
+        loop.body.ops = [*before, *(step.op for step in line if step.op not in before), loop.body.ops[-1]]
+        forget(loop)
         try:
-            self._check(steps, head.ops)
+            verify_line(loop, line, {*head.ops, *self.ahead.needed}, versions=self.versions)
         except ScheduleError as error:
-            forget(loop)
             return error.message
-        AheadExpansion(self.before, loop, steps, IterationNumber(number, slot, self.versions)).run()
+        Expansion(self.before, loop, line).run()
         return ""
 
     def _make_versions(self) -> None:
@@ -194,20 +198,6 @@ class _Pipelined:
             assert isinstance(alloc, tile.Alloc)
             alloc.type_ = replace(alloc.type_, versions=max(self.versions, alloc.type_.versions))
             buffer.type = alloc.type_
-
-    def _check(self, steps: list[Step], free: list[Op]) -> None:
-        """The loop in its parts, one iteration after the other, and the schedule of these."""
-        loop = self.loop
-        first = [steps[0].op] if isinstance(steps[0].op, tile.Wait) else []
-        ahead = [step.op for step in steps if step.stage < 0]
-        others = [step.op for step in steps if not step.stage and step.op not in (*free, *first)]
-        loop.body.ops = [*free, *ahead, *first, *others, loop.body.ops[-1]]
-        body = Body(loop, each=True, free=free)
-        place = {
-            step.op: Place(step.stage, n, "peeled" if not step.stage else "guarded" if step.guarded else "kept")
-            for n, step in enumerate(steps)
-        }
-        verify(body, Schedule(tuple([place[op] for op in body.unit]), self.versions))
 
     # Parts -----------------------------------------------------------------------------------------------------------
 
@@ -222,8 +212,9 @@ class _Pipelined:
         values: list[Value] = []
         for op in block.ops:
             self.b.loc = op.loc
-            if op in self.ahead.needed:
-                self.b.emit(clone(op, map))
+            if op in self.ahead.needed:  # at the top of the body: computed where it is needed
+                if block is not self.loop.body:
+                    self.b.emit(clone(op, map))
             elif isinstance(op, tile.Copy) and op in wanted:
                 values.append(self._moved(op, map))
             elif isinstance(op, control.If) and any(inner in wanted for r in op.regions for inner in r.walk()):

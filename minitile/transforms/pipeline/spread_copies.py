@@ -23,8 +23,8 @@ from contextlib import suppress
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, control, thread, tile
 from minitile.transforms.manager import PassContext
-from minitile.transforms.schedule.expand_next import Turn, schedule_of_turn
-from minitile.transforms.schedule.verify import ScheduleError
+from minitile.transforms.schedule.schedule import Step
+from minitile.transforms.schedule.verify import ScheduleError, verify_line
 
 
 def spread_copies(kernel: Kernel, context: PassContext) -> None:
@@ -44,7 +44,8 @@ def flatten_branches(block: Block) -> None:
     ops: list[Op] = []
     renamed: dict[Value, Value] = {}
     for op in block.ops:
-        op.replace_operands(lambda v: renamed.get(v, v))
+        if renamed:
+            op.replace_operands(lambda v: renamed.get(v, v))
         if isinstance(op, control.If) and _is_flat(op):
             ops += _flattened(op, renamed)
         else:
@@ -103,7 +104,7 @@ def _spread(loop: control.For) -> None:
             line += parts[len(parts) * n // len(products) : len(parts) * (n + 1) // len(products)]
     line.insert(line.index(parts[-1]) + 1, joins[0])
     with suppress(ScheduleError):
-        schedule_of_turn(loop, Turn([(op, 0) for op in line], []))
+        verify_line(loop, [Step(op) for op in line])
         loop.body.ops = [*line, loop.body.ops[-1]]
 
 

@@ -3,20 +3,28 @@
 A tile operation keeps one unit of a multiprocessor busy, for as many cycles as its rate says (hardware.Rates, with
 sources): products the tensor cores, copies what brings tensors, accesses shared memory, functions such as exp2 the
 special units, all else arithmetic. A turn takes as long as its busiest unit at the least; the share of each is of that.
-What the threads take to issue all of it, conflicts of banks and latencies that nothing hides come on top.
+Where a target's backend says what thread IR asks of the units (`Rules.work`), the instructions of the final kernel take
+the place of what tile IR has of arithmetic, and a turn takes at least what one warpgroup needs for its own (issue.py).
+Conflicts of banks and latencies of memory, waits and barriers come on top.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from minitile.analysis.variables import is_shared
-from minitile.hardware import Rates
-from minitile.ir.core import Op, Value
+from minitile.hardware import WARPGROUP, Rates
+from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.ops import control, roles, tile
 from minitile.ir.types import TensorType, TileType
+from minitile.transforms.schedule.issue import Issued, issued, loops_of
+from minitile.transforms.schedule.schedule import Line
+
+if TYPE_CHECKING:
+    from minitile.backends.base import Work
 
 UNITS = ("tensor", "copy", "shared", "special", "arithmetic")
 _SPECIAL = frozenset({"exp", "exp2", "log", "log2", "sin", "cos", "tanh", "sqrt", "rsqrt", "div", "truediv", "pow"})
@@ -35,27 +43,48 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn of one loop, at a line of the program, in the order in which it runs."""
+    """A turn of one loop, at a line of the program, in the order in which it runs. issued: what its instructions take,
+    where that is known."""
 
     line: int
     entries: tuple[Entry, ...]
+    issued: Issued | None = None
 
     def busy(self) -> dict[str, float]:
         """Cycles of each unit that has something to do."""
         sums = {unit: sum(e.cycles for e in self.entries if e.unit == unit) for unit in UNITS}
+        if self.issued is not None:
+            sums |= {"special": 0.0, "arithmetic": 0.0} | self.issued.busy
         return {unit: cycles for unit, cycles in sums.items() if cycles}
 
     @property
     def interval(self) -> float:
         """Cycles that a turn takes at the least."""
-        return max(self.busy().values(), default=0.0)
+        own = 0.0 if self.issued is None else self.issued.cycles
+        return max(own, *self.busy().values(), 0.0)
 
 
-def turn_of(loop: control.For, line: Sequence[tuple[Op, int]], rates: Rates) -> Turn:
+def with_instructions(
+    turns: Sequence[Turn], kernel: Kernel, work: Callable[[Op], Work | None], rates: Rates
+) -> list[Turn]:
+    """The turns with what their instructions take, from the final thread IR: of the loop of the same line that issues
+    asynchronous products as the turn does, if there is one. Others stay as they are: a producer's threads do next to
+    nothing."""
+    groups = max(1, kernel.threads // WARPGROUP)
+
+    def counted(turn: Turn) -> Turn:
+        tensor = any(entry.unit == "tensor" for entry in turn.entries)
+        each = [issued(loop, work, rates, groups) for loop in (loops_of(kernel, turn.line, work) if tensor else ())]
+        return replace(turn, issued=max(each, key=lambda one: one.cycles)) if each else turn
+
+    return list(map(counted, turns))
+
+
+def turn_of(loop: control.For, line: Line, rates: Rates) -> Turn:
     """What a loop's turn of these operations, each with its stage, is expected to cost. Scalars are left out."""
     entries = []
-    for op, stage in line:
-        unit, cycles = _cost(op, rates)
+    for op, stage, _ in line:
+        unit, cycles = cost_of(op, rates)
         if unit or isinstance(op, (tile.Wait, roles.ConsumerWait, roles.Await)):
             named = [v.name for v in (*op.results, *op.operands) if v.name] if unit != "copy" else [_filled(op)]
             name = " ".join([op.mnemonic, *named[:1]])
@@ -68,10 +97,10 @@ def _filled(op: Op) -> str:
     return buffers[0] if buffers else ""
 
 
-def _cost(op: Op, rates: Rates) -> tuple[str, float]:
+def cost_of(op: Op, rates: Rates) -> tuple[str, float]:
     """The unit that an operation, with all that is in it, keeps busy for longest, and cycles."""
     if isinstance(op, control.Structured):
-        inner = [_cost(each, rates) for region in op.regions for each in region.ops]
+        inner = [cost_of(each, rates) for region in op.regions for each in region.ops]
         return max(inner, key=lambda each: each[1], default=("", 0.0))
     if isinstance(op, tile.Gemm):
         depth = op.a.shape[0 if op.transpose_a else -1]
@@ -111,4 +140,7 @@ def draw(turn: Turn) -> list[str]:
         lines.append(f"  {entry.name:<{wide}} {marks}  line {entry.line}: {cost}")
     busy = turn.busy()
     shares = [f"{unit} {cycles / turn.interval:.0%}" for unit, cycles in busy.items()]
-    return [*lines, f"  busy: {', '.join(shares) or 'nothing'}"]
+    lines.append(f"  busy: {', '.join(shares) or 'nothing'}")
+    if turn.issued is not None:
+        lines.append(f"  a warpgroup's own turn: {turn.issued.cycles:.0f} cycles")
+    return lines

@@ -65,10 +65,9 @@ def inside(op: Op) -> Iterator[Op]:
         yield from region.walk()
 
 
-def used(op: Op) -> Iterator[Value]:
+def used(op: Op) -> list[Value]:
     """The values that an operation or one inside it uses."""
-    for inner in op.walk():
-        yield from inner.operands
+    return [v for inner in op.walk() for v in inner.operands] if op.region_fields else op.operands
 
 
 def writes(op: Op, mem: Value | None) -> bool:
@@ -102,7 +101,8 @@ class Body:
         self.fixed = list(self.unit)
         self.units = set(self.unit.values())
         self.feeders = set() if each else self._feeders()
-        self.ahead = {op for op, unit in self.unit.items() if self.feeds(unit)}
+        self.ahead = {op for op in self.feeders if self.feeds(self.unit[op])}
+        self._versions: dict[Value, tuple[int, int] | None] = {}
 
     def _is_free(self, op: Op) -> bool:
         if not all(isinstance(r.type, ScalarType) for r in op.results) or not op.results:
@@ -167,7 +167,8 @@ class Body:
     def needs(self, op: Op) -> Iterator[tuple[Op, int]]:
         """The fixed operations whose results an operation uses, directly or through free ones, each with how many
         iterations before, at the least."""
-        level, later, seen = list(used(op)), 0, set(used(op))
+        level, later = list(used(op)), 0
+        seen = set(level)
         while level:
             following: list[Value] = []
             for value in level:
@@ -260,17 +261,24 @@ class Body:
 
     def _apart(self, one: Access, other: Access, least: int) -> int:
         """How many iterations later, `least` or more, an access may meet another one's version."""
-        mine, theirs = self._version(one.slot), self._version(other.slot)
+        if one.slot is None or other.slot is None:
+            return least
+        mine, theirs = self.version(one.slot), self.version(other.slot)
         if mine is None or theirs is None or mine[0] != theirs[0]:
             return least
         versions = mine[0]
         return (mine[1] - theirs[1] - least) % versions + least
 
-    def _version(self, slot: Value | None) -> tuple[int, int] | None:
+    def version(self, slot: Value) -> tuple[int, int] | None:
         """(versions, offset) of a slot that is (the iteration's number + offset) modulo versions."""
-        while slot is not None and isinstance(slot.op, arith.Cast):
+        if slot not in self._versions:
+            self._versions[slot] = self._find_version(slot)
+        return self._versions[slot]
+
+    def _find_version(self, slot: Value) -> tuple[int, int] | None:
+        while isinstance(slot.op, arith.Cast):
             slot = slot.op.a
-        if slot is None or not isinstance(slot.op, arith.FloorMod | arith.TruncMod | arith.And):
+        if not isinstance(slot.op, arith.FloorMod | arith.TruncMod | arith.And):
             return None
         versions, number, offset = divisor_of(slot.op), slot.op.a, 0
         while isinstance(add := number.op, arith.Add) and constant_of(add.b) is not None:

@@ -17,11 +17,14 @@ any number of stages. Passes that find a schedule themselves give each operation
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from minitile.ir.ops import control
+from minitile.ir.core import Op
+from minitile.ir.ops import control, thread
 
 AHEAD = -1  # both order and stage of an entry of copies that go ahead
-ENDS = ("peeled", "guarded", "kept")
+ENDS = ("peeled", "guarded", "kept", "clamped")
+STEADY = "steady"  # how a step ends that is in the steady loop alone
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -31,7 +34,8 @@ class Place:
     stage   turns behind the turn in which its iteration begins; negative: ahead of it
     order   its place in the turn
     end     where its iteration is none: "peeled", it is not written there; "guarded", it stands under a condition, and
-            what it makes is a token that is complete, or zeros; "kept", it runs on what is there
+            what it makes is a token that is complete, or zeros; "kept", it runs on what is there; "clamped", in front
+            of the loop it is guarded, and in it kept, with this iteration's slot of a buffer where no other follows
     """
 
     stage: int
@@ -41,6 +45,22 @@ class Place:
     @property
     def ahead(self) -> bool:
         return self.order == AHEAD
+
+
+class Step(NamedTuple):
+    """An operation of a turn, its stage, and how it ends."""
+
+    op: Op
+    stage: int = 0
+    end: str = "peeled"
+
+
+Line = list[Step]  # a turn, in order
+
+
+def computed_anywhere(op: Op) -> bool:
+    """Whether an operation of thread IR is computed where it is needed: a product is pure, and has a place."""
+    return op.pure and not isinstance(op, thread.MmaSync)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,19 @@
 """What a turn of a loop with a schedule by entries consists of, operation by operation.
 
 Receives of a ring's slots and copies that are still in the loop go in front of the first operation that uses what they
-bring, releases behind the last one; free operations where they are needed, in the stage of the first that needs them,
-or, if they come from the loop's index and from outside alone, in each that does.
+bring, releases behind the last one. What is free has no place: it is computed where it is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from minitile.ir.core import Op, Value
+from minitile.ir.core import Op
 from minitile.ir.diagnostics import LanguageError
 from minitile.ir.ops import control, roles
 from minitile.ir.types import PipelineType
 from minitile.transforms.schedule.graph import RING, Body, used, writes
-from minitile.transforms.schedule.schedule import Schedule
+from minitile.transforms.schedule.schedule import Line, Schedule, Step
 
 Key = tuple[int, int, int]  # stage, order, number in the body
-Line = list[tuple[Op, int]]  # the operations of a turn, each with its stage
 
 
 def steady(loop: control.For, schedule: Schedule) -> Line:
@@ -27,20 +23,9 @@ def steady(loop: control.For, schedule: Schedule) -> Line:
 
 
 def in_order(loop: control.For, schedule: Schedule) -> Line:
-    """The turn of a schedule that gives each operation a place. Constants are written wherever they are used."""
-    body = Body(loop, each=True)
-    place = {op: schedule.places[unit] for op, unit in body.unit.items()}
-    line: Line = []
-
-    def constants(values: Iterable[Value], stage: int) -> None:
-        made = [v.op for v in values if v.op in body.free]
-        line.extend([(c, stage) for c in dict.fromkeys(made) if c is not None and (c, stage) not in line])
-
-    for op in sorted(place, key=lambda op: place[op].order):
-        constants(used(op), place[op].stage)
-        line.append((op, place[op].stage))
-    constants(loop.body.yielded, 0)
-    return line
+    """The turn of a schedule that gives each operation a place."""
+    place = {op: schedule.places[unit] for op, unit in Body(loop, each=True).unit.items()}
+    return [Step(op, place[op].stage) for op in sorted(place, key=lambda op: place[op].order)]
 
 
 class _Steady:
@@ -51,22 +36,14 @@ class _Steady:
         self.behind: dict[Op, list[Op]] = {}
         attached = self._attach()
         fixed = [op for op in body.fixed if op not in attached]
-        self.stage = {op: self.key(op)[0] for op in fixed}
-        self._stages_of_free(fixed)
-        self.done: set[tuple[Op, int]] = set()
         for op in sorted(fixed, key=lambda op: self.key(op)[1:]):
             for each in (*self.front.get(op, ()), op, *self.behind.get(op, ())):
-                self._emit(each, self.stage[op])
-        for op in body.ops:
-            if op in body.free and op not in self.anywhere:
-                self._emit(op, self.stage[op])
-        for value in body.loop.body.yielded:
-            if value.op in body.free:
-                self._emit(value.op, self.stage.get(value.op, 0))
+                self.ops.append(Step(each, self.key(op)[0]))
 
     def key(self, op: Op) -> Key:
         place = self.schedule.places[self.body.unit[op]]
-        return place.stage, place.order, self.body.number[op]
+        stage = 0 if place.ahead else place.stage  # a copy that is still in the loop, and that nothing reads
+        return stage, place.order, self.body.number[op]
 
     def _attach(self) -> set[Op]:
         body, attached = self.body, set[Op]()
@@ -149,55 +126,3 @@ class _Steady:
                     last.loc,
                     f"num_stages={needed}",
                 )
-
-    def _stages_of_free(self, fixed: list[Op]) -> None:
-        """Where free operations go: `anywhere`, as often as they are needed; else in the first stage that needs them,
-        be it an iteration later, but in none before what they need."""
-        body = self.body
-        self.anywhere: set[Op] = set()
-        for op in body.ops:
-            if op in body.free and all(
-                v.op in self.anywhere or (v.op not in body.number and v not in body.next_of) for v in used(op)
-            ):
-                self.anywhere.add(op)
-        demanded: dict[Op, int] = {}
-        for stage in sorted({self.stage[op] for op in fixed}):
-            for op in self._demanded([op for op in fixed if self.stage[op] == stage]):
-                demanded.setdefault(op, stage)
-        for op in body.ops:
-            if op in body.free and op not in self.anywhere:
-                late = max((self.stage[need] - later for need, later in body.needs(op)), default=0)
-                self.stage[op] = max(0, late, demanded.get(op, 0))
-
-    def _demanded(self, ops: Iterable[Op]) -> set[Op]:
-        """The free operations whose results some operations need, in this iteration or the next one."""
-        body = self.body
-        work = [v for op in ops for o in (*self.front.get(op, ()), op, *self.behind.get(op, ())) for v in used(o)]
-        found: set[Op] = set()
-        seen = set(work)
-        while work:
-            value = work.pop()
-            more: list[Value] = []
-            if value.op in body.free and value.op not in found:
-                found.add(value.op)
-                more = list(used(value.op))
-            elif value in body.next_of:
-                more = [body.next_of[value]]
-            work += [v for v in more if v not in seen]
-            seen.update(more)
-        return found
-
-    def _emit(self, op: Op, stage: int) -> None:
-        """An operation, after the free ones that it needs: of its iteration, or of the one before in the same turn."""
-        if (op, stage) in self.done:
-            return
-        self.done.add((op, stage))
-        for value in used(op):
-            made, at = value.op, stage
-            if value in self.body.next_of:
-                made, at = self.body.next_of[value].op, stage + 1
-                if made not in self.stage:  # as often as it is needed, or no operation of the loop
-                    continue
-            if made in self.body.free and self.stage.get(made, at) == at:
-                self._emit(made, at)
-        self.ops.append((op, stage))

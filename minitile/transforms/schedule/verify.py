@@ -16,18 +16,20 @@ error has as `rule`.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from minitile.ir.core import Kernel, Op
 from minitile.ir.diagnostics import LanguageError, Location
 from minitile.ir.ops import control, roles
 from minitile.ir.types import BufferType
 from minitile.transforms.manager import PassContext
-from minitile.transforms.schedule.graph import Body, Edge
-from minitile.transforms.schedule.schedule import ENDS, Place, Schedule, schedule_of
+from minitile.transforms.schedule.graph import Apart, Body, Edge, never
+from minitile.transforms.schedule.schedule import ENDS, Line, Place, Schedule, computed_anywhere, schedule_of
 
 MOST_STAGES = 16
 RULES = {
     "entries": "a schedule has a place for each entry of the loop, and for no others",
-    "end": "an operation is peeled, guarded or kept",
+    "end": "an operation is peeled, guarded, kept or clamped",
     "place": "two entries do not have the same place in a turn",
     "stages": "a loop has at most 16 stages",
     "ahead": "only copies of tensors to shared memory that the rest of the loop just reads go ahead",
@@ -102,6 +104,17 @@ def verify(body: Body, schedule: Schedule) -> None:
     for edge in body.edges:
         if edge.source not in body.ahead or not schedule.places[body.unit[edge.source]].ahead:
             _require(body, schedule, edge)
+
+
+def verify_line(
+    loop: control.For, line: Line, free: Container[Op] | None = None, apart: Apart = never, versions: int = 1
+) -> None:
+    """Verify the schedule that a turn of single operations is; `free` have no place (all that `computed_anywhere`)."""
+    places = {step.op: Place(step.stage, n, step.end) for n, step in enumerate(line)}
+    if free is None:
+        free = {op for op in loop.body.ops if computed_anywhere(op)}
+    body = Body(loop, each=True, free=free, apart=apart)
+    verify(body, Schedule(tuple([places[op] for op in body.unit]), versions))
 
 
 def _check_entries(body: Body, schedule: Schedule) -> None:
@@ -181,7 +194,7 @@ _WORDS = {
 
 def comes_after(body: Body, schedule: Schedule, edge: Edge) -> bool:
     """Whether a schedule keeps an edge."""
-    before, place = (schedule.places[body.unit[op]] for op in (edge.source, edge.target))
+    before, place = schedule.places[body.unit[edge.source]], schedule.places[body.unit[edge.target]]
     mine = place.stage + edge.distance, place.order, body.number[edge.target]
     return (before.stage, before.order, body.number[edge.source]) < mine
 

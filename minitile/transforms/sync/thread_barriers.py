@@ -211,7 +211,7 @@ class Walk:
         self.causes: dict[Spot, Cause] = {}
         ops = list(kernel.walk())
         self.places = {op: n for n, op in enumerate(ops)}  # in the text
-        self.groups = sorted({count for op in ops if (count := getattr(op, "shared_by", None)) is not None})
+        self.groups = sorted({op.shared_by for op in ops if op.shared_by is not None})
         self.times: dict[Op, int] = {}
         self.first: dict[Value, Affine] = {}
         self.threads = kernel.attrs.get("threads")

@@ -15,20 +15,26 @@ from __future__ import annotations
 
 from minitile.ir.builder import Builder
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, explicit, tile
+from minitile.ir.ops import control, tile
 from minitile.ir.types import BufferType, ScalarType, i32
 from minitile.transforms.manager import PassContext
 
-# operation -> the operands that are memory, with their indices, dims and slot
-_PLACES: dict[type[Op], tuple[tuple[str, str, str, str], ...]] = {
-    tile.Load: (("mem", "indices", "dims", "slot"),),
-    tile.Store: (("mem", "indices", "dims", "slot"),),
-    tile.Copy: (("src", "src_indices", "src_dims", "src_slot"), ("dst", "dst_indices", "dst_dims", "dst_slot")),
-    tile.Gemm: (("a", "a_indices", "a_dims", "a_slot"), ("b", "b_indices", "b_dims", "b_slot")),
-    explicit.BulkStore: (("src", "src_indices", "src_dims", "src_slot"),),
-    explicit.ElementCopy: (("dst", "dst_indices", "dst_dims", "dst_slot"),),
-    explicit.BulkLoad: (("dst", "dst_indices", "dst_dims", "dst_slot"),),
-}
+Fields = tuple[tuple[str, str, str, str], ...]
+_PLACES: dict[type[Op], Fields] = {}  # known ones
+
+
+def _places(kind: type[Op]) -> Fields:
+    """The fields of an operation that are memory, each with those of its indices, dims and slot."""
+    if kind not in _PLACES:
+        names, attrs = [name for name, _ in kind.operand_fields], {name for name, _ in kind.attr_fields}
+        found = []
+        for name in names:
+            prefix = "" if name == "mem" else f"{name}_"
+            indices, dims, slot = (prefix + field for field in ("indices", "dims", "slot"))
+            if indices in names and slot in names and dims in attrs:
+                found.append((name, indices, dims, slot))
+        _PLACES[kind] = tuple(found)
+    return _PLACES[kind]
 
 
 def detect_multibuffers(kernel: Kernel, context: PassContext) -> None:
@@ -61,7 +67,7 @@ def _is_candidate(op: tile.Alloc) -> bool:
 
 
 def _picks_one(op: Op, mem: Value) -> bool:
-    places = [p for p in _PLACES.get(type(op), ()) if getattr(op, p[0]) is mem]
+    places = [p for p in _places(type(op)) if getattr(op, p[0]) is mem]
     uses = sum(v is mem for v in op.operands)
     return uses == len(places) and all(
         getattr(op, dims)[0] is None
@@ -77,7 +83,7 @@ def _rewrite(block: Block, buffers: set[Value]) -> None:
     for op in old:
         for region in op.regions:
             _rewrite(region, buffers)
-        for mem, indices, dims, slot in _PLACES.get(type(op), ()):
+        for mem, indices, dims, slot in _places(type(op)):
             if getattr(op, mem) in buffers:
                 first, *rest = getattr(op, indices)
                 setattr(op, slot, b.cast(first, i32))

@@ -30,7 +30,7 @@ from functools import partial
 from minitile.hardware import WARPGROUP
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
-from minitile.ir.ops import control, explicit, hopper, tile
+from minitile.ir.ops import blackwell, control, explicit, hopper, tile
 from minitile.ir.rewrite import clone, free_values
 from minitile.ir.types import BufferType
 from minitile.transforms.manager import PassContext
@@ -84,29 +84,34 @@ def _exact(block: Block, groups: Groups) -> None:
         block.ops += [inner for inner in taken.ops if not inner.terminator]
 
 
-# Names in the language of what needs sm_90a.
-_HOPPER: dict[type[Op], str] = {
-    explicit.WarpGroups: "T.ws",
-    explicit.Barriers: "T.alloc_barrier",
-    explicit.BulkLoad: "T.tma_copy",
-    explicit.BulkStore: "T.tma_copy",
-    explicit.WaitStores: "T.tma_store_wait",
-    explicit.CommitStores: "T.tma_store_arrive",
-    explicit.WaitGemms: "T.wait_wgmma",
-    explicit.CommitGemms: "T.warpgroup_commit_batch",
-    hopper.SetMaxRegisters: "T.set_max_nreg",
+# What needs a feature of the target: its name in the language.
+_NEEDS: dict[type[Op], tuple[str, str]] = {
+    explicit.WarpGroups: ("T.ws", "tma"),
+    explicit.Barriers: ("T.alloc_barrier", "tma"),
+    explicit.BulkLoad: ("T.tma_copy", "tma"),
+    explicit.BulkStore: ("T.tma_copy", "tma"),
+    explicit.WaitStores: ("T.tma_store_wait", "tma"),
+    explicit.CommitStores: ("T.tma_store_arrive", "tma"),
+    explicit.WaitGemms: ("T.wait_wgmma", "wgmma"),
+    explicit.CommitGemms: ("T.warpgroup_commit_batch", "wgmma"),
+    hopper.SetMaxRegisters: ("T.set_max_nreg", "tma"),
+    blackwell.TensorGemm: ("T.tcgen05_gemm", "tcgen05"),
+    blackwell.BarrierCommit: ("T.tcgen05_mma_arrive", "tcgen05"),
+}
+_HINTS = {
+    "tma": "roles (tile operations under conditions on the thread's index, too) and explicit barriers are for sm_90a",
+    "wgmma": "T.gemm multiplies by what the target has",
+    "tcgen05": "T.gemm into a fragment multiplies by what the target has",
 }
 
 
 def _check_target(op: Op, context: PassContext) -> None:
     target = context.target
-    feature = "wgmma" if isinstance(op, explicit.WaitGemms | explicit.CommitGemms) else "tma"
-    if type(op) in _HOPPER and not target.has(feature):
-        raise TargetError(
-            f"{target} has no {_HOPPER[type(op)]}",
-            op.loc,
-            "roles (tile operations under conditions on the thread's index, too) and explicit barriers are for sm_90a",
-        )
+    name, feature = _NEEDS.get(type(op), ("", ""))
+    if isinstance(op, tile.Alloc) and op.type_.space == "tmem":
+        name, feature = "T.alloc_tmem", "tcgen05"
+    if name and not target.has(feature):
+        raise TargetError(f"{target} has no {name}", op.loc, _HINTS[feature])
     if isinstance(op, explicit.Shuffle) and op.width > target.lanes:
         raise TargetError(f"T.shfl_* among {op.width} threads: a warp of {target} has {target.lanes}", op.loc)
 
@@ -118,7 +123,9 @@ def _is_ordering(op: Op) -> bool:
 
 def _in_flight(op: Op) -> bool:
     """Whether the program waits by itself for what the operation starts."""
-    return isinstance(op, explicit.BulkStore) or (isinstance(op, tile.Gemm) and op.in_flight)
+    if isinstance(op, tile.Alloc):
+        return op.type_.space == "tmem"
+    return isinstance(op, explicit.BulkStore | blackwell.TensorGemm) or (isinstance(op, tile.Gemm) and op.in_flight)
 
 
 def _has_explicit_sync(block: Block) -> bool:

@@ -31,7 +31,7 @@ from typing import Any
 from minitile.ir.builder import COMPARE, INTEGER
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import IRError
-from minitile.ir.ops import arith, blackwell, control, explicit, roles, tile
+from minitile.ir.ops import arith, control, explicit, roles, tile
 
 SIZES = (0, 1, 64, 200, 520)  # of dimensions, rounded up to what divides them
 LONGEST = 4000  # steps of both roles in one run
@@ -256,20 +256,8 @@ class _Role:
             raise self.run.error(f"`release` of {where}, which another team holds", op)
         if isinstance(op, roles.ProducerAcquire) and slot.state == "released":
             slot.state = "free"
-        expected = {
-            "producer_acquire": "free",
-            "consumer_wait": "full",
-            "consumer_release": "held",
-            "refill": "held",
-            "products_acquire": "free",
-            "products_release": "held",
-            "products_commit": "free",
-            "producer_expect_tx": "free",
-            "tma_copy": "filling",
-        }
-        wanted = expected[op.mnemonic]
-        if slot.state != wanted:
-            raise self.run.error(f"`{op.mnemonic}` of {where}, which is {slot.state}, not {wanted}", op)
+        if slot.state != op.wants:
+            raise self.run.error(f"`{op.mnemonic}` of {where}, which is {slot.state}, not {op.wants}", op)
         self.run.event()
         if isinstance(op, roles.ConsumerWait):
             if self.run.filled[op.pipeline].pop(0) != n:
@@ -279,7 +267,7 @@ class _Role:
             if any((op.pipeline, n) in slots for _, slots in self.flights):
                 raise self.run.error(f"`release` of {where}, which a gemm in flight reads", op)
             slot.state, slot.freed = "released", slot.freed + 1
-        elif isinstance(op, blackwell.ProductsCommit):
+        elif isinstance(op, roles.SlotOp) and op.fills:
             self.filled(op.pipeline, n, slot)
         elif isinstance(op, roles.ProducerExpectTx):
             ring = op.pipeline.op

@@ -18,6 +18,7 @@ from ..ptx.program import (
     GLOBAL_BASE,
     LOCAL_WINDOW,
     PARAM_WINDOW,
+    RANK_SHIFT,
     SHARED_BASE,
     SHARED_WINDOW,
     WINDOW_SIZE,
@@ -195,11 +196,12 @@ class SharedSpace(Space):
         return inside + cta * self.stride
 
     def in_cluster(self, m: Machine, cta: Array, addr: Array) -> tuple[Array, Array]:
-        """The CTAs that addresses of shared::cluster name (see cluster.py), and the addresses there."""
-        rank, group = addr >> 24 & 0xFF, m.launch.cluster_size
-        rank = np.where(rank > group, 0, rank)
-        remote = rank > 0
-        return np.where(remote, cta // group * group + rank - 1, cta), np.where(remote, addr & 0xFFFFFF, addr)
+        """The CTAs that addresses of shared::cluster name (see cluster.py), and the addresses there; an address whose
+        rank is not in the cluster stays as it is, outside of any CTA."""
+        rank, group = addr >> RANK_SHIFT, m.launch.cluster_size
+        there = (rank >= 0) & (rank < group)
+        inside = np.where(there, addr & (1 << RANK_SHIFT) - 1, addr)
+        return cta // group * group + np.where(there, rank, 0), inside
 
     def describe(self, m: Machine, addr: int) -> tuple[str | None, int]:
         """What lies there: the parts of an array that comments name (several, where they share bytes), or the array."""

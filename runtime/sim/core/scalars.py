@@ -53,12 +53,13 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "u16x2": np.dtype(np.uint32),
     "s16x2": np.dtype(np.uint32),
     "pred": np.dtype(np.bool_),
+    "b128": np.dtype("V16"),  # what is only moved
 }
 
 UNSIGNED: dict[int, np.dtype[Any]] = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 SIGNED: dict[int, np.dtype[Any]] = {size: np.dtype(f"i{size}") for size in (1, 2, 4, 8)}
 FLOATS = frozenset({"f16", "bf16", "f32", "f64", "tf32"})
-SIZES: dict[str, int] = {name: dtype.itemsize for name, dtype in DTYPES.items()} | {"b128": 16}
+SIZES: dict[str, int] = {name: dtype.itemsize for name, dtype in DTYPES.items()}
 
 
 def where(condition: Any, yes: Any, no: Any) -> Array:

@@ -11,6 +11,10 @@ is weakened.
     try_wait.parity p, [b], %phase     ->  the other phase       a round of the ring too early, or too late
     bar.sync 2, 128                    ->  3, 128                another team's barrier
                                            2, 64                 half of the threads
+    tcgen05.commit….multicast::cluster ->  (the own CTA)         one CTA of those that wait
+    TMA….cta_group::2                  ->  .cta_group::1         onto the other CTA's mbarrier
+    tcgen05.wait::ld                   ->  wait::st              for the other kind
+    tcgen05.fence::before_thread_sync  ->  ::after               the other direction
 
 A text with too strong a count never ends, or its barrier counts past its end: that is noticed as well. Lines stay where
 they are.
@@ -28,7 +32,7 @@ from .ptx import Mutant, place
 Change = Callable[[str], Iterable[str]]  # the text of an instruction to weaker ones
 
 
-def _one(pattern: str, replacement: str) -> Change:
+def _one(pattern: str, replacement: str | Callable[[re.Match[str]], str]) -> Change:
     def change(text: str) -> Iterable[str]:
         weaker, count = re.subn(pattern, replacement, text, count=1)
         return [weaker] if count else []
@@ -74,6 +78,12 @@ _CHANGES: tuple[tuple[str, Change], ...] = (
     (r"mbarrier\.(?:arrive\.)?expect_tx", _last_number(-16, 16, least=0)),
     (r"mbarrier\.(?:try|test)_wait\.parity", _other_phase),
     (r"(?:bar|barrier)\.(?:sync|arrive)", _half),
+    (r"tcgen05\.commit.*multicast", _one(r"\.multicast::cluster(.*\]), *\S+", r"\1")),
+    (r"cp\.async\.bulk\.tensor.*cta_group::2", _one(r"\.cta_group::2", "")),
+    (r"tcgen05\.wait", _one(r"wait::(ld|st)", lambda found: f"wait::{'st' if found[1] == 'ld' else 'ld'}")),
+    (r"tcgen05\.fence::before", _one(r"before_thread_sync", "after_thread_sync")),
+    (r"tcgen05\.fence::after", _one(r"after_thread_sync", "before_thread_sync")),
+    (r"clusterlaunchcontrol\.try_cancel.*multicast", _one(r"\.multicast::cluster::all", "")),
 )
 _FENCE, _BARRIER = re.compile(r"fence\.proxy\.async"), re.compile(r"(?:bar|barrier)\.(?:sync|arrive|cluster\.arrive)")
 

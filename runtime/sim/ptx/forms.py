@@ -50,7 +50,7 @@ MAX_PRINTED = 4096  # the width and the precision of a number that vprintf print
 _INT = r"[us](?:16|32|64)"
 _INT4 = r"[us](?:32|64)"
 _ANY = r"(?:[bus](?:16|32|64)|f32|f64|f16|bf16)"
-_MEMORY = r"(?:[bus](?:8|16|32|64)|f32|f64|f16|bf16|f16x2|bf16x2)"
+_MEMORY = r"(?:[bus](?:8|16|32|64)|b128|f32|f64|f16|bf16|f16x2|bf16x2)"
 _ROUND = r"(?:\.(?:rn|rz|rm|rp))?"
 _HALF = r"(?:f16|f16x2|bf16|bf16x2)"
 _FLOAT = rf"{_ROUND}(?:\.ftz)?(?:\.sat)?\.(?:f32|f64|{_HALF})"
@@ -80,6 +80,10 @@ _EXTRAS = r"(?:\.multicast::cluster|\.cta_group::[12]|\.L2::cache_hint)*"
 _OUT = r"\.global\.shared::cta(?:\.(?:tile|im2col\w*)(?:::\w+)?)?\.bulk_group(?:\.L2::cache_hint)?"
 _REDUCED = r"\.(?:add|min|max|inc|dec|and|or|xor)(?:\.noftz)?"
 _SYNC = r"\.sync\.aligned"
+_GROUP = r"\.cta_group::[12]"
+# Of tcgen05.ld and st, by the operands behind the address
+_TENSOR_SHAPE = {"": r"(?:32x32b|16x64b|16x128b|16x256b)\.x\d{1,3}", " i": r"16x32bx2\.x\d{1,3}"}
+_SCALED = r"(?:mxf8f6f4|mxf4|mxf4nvf4)\.block_scale(?:\.scale_vec::[124]X|\.block(?:16|32))?"
 _MATRICES = rf"{_SYNC}(?:\.m8n8\.x[124]|\.x[124]\.m8n8)(?:\.trans)?{_SHARED}\.b16"
 _ACCUMULATED = r"(?:\.(?:f16|f32)\.(?:f16|e4m3|e5m2)\.(?:f16|e4m3|e5m2)\.(?:f16|f32)"
 _ACCUMULATED += r"|\.f32\.(?:bf16\.bf16|tf32\.tf32)\.f32|\.f64\.f64\.f64\.f64|\.s32\.[us]8\.[us]8\.s32)"
@@ -158,7 +162,7 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "red.async": ((rf"{_ORDER}{_SCOPE}{_SHARED}{_COMPLETES}{_REDUCED}\.[us](?:32|64)", "a r a"),),
     "cp.async.bulk.tensor": (
-        (rf"{_BOX}{_LOAD}{_COMPLETES}{_EXTRAS}", "a m a r? r?"),
+        (rf"{_BOX}(?:{_GROUP})?{_LOAD}{_COMPLETES}{_EXTRAS}", "a m a r? r?"),
         (rf"{_BOX}{_OUT}", "m a r?"),
     ),
     "cp.async.bulk": (
@@ -174,7 +178,7 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "cp.async.bulk.prefetch": (
-        (rf"\.tensor{_BOX}\.L2\.global(?:\.tile)?(?:\.L2::cache_hint)?", "m r?"),
+        (rf"\.tensor{_BOX}\.L2\.global(?:\.tile(?:::gather4)?)?(?:\.L2::cache_hint)?", "m r?"),
         (r"\.L2\.global(?:\.L2::cache_hint)?", "a r r?"),
     ),
     "cp.async.bulk.commit_group": (("", ""),),
@@ -226,6 +230,12 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "fence.mbarrier_init": ((r"\.release\.cluster", ""),),
+    "clusterlaunchcontrol.try_cancel": (
+        (rf"\.async(?:\.shared::cta)?{_COMPLETES}(?:\.multicast::cluster::all)?\.b128", "a a"),
+    ),
+    "clusterlaunchcontrol.query_cancel": (
+        (r"\.is_canceled\.pred\.b128|\.get_first_ctaid(?:\.v4|::[xyz])\.b32\.b128", "d r"),
+    ),
     "griddepcontrol": ((r"\.(?:launch_dependents|wait)", ""),),
     "setmaxnreg": ((rf"\.(?:inc|dec){_SYNC}\.u32", "i"),),
     # Matrices
@@ -236,17 +246,23 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     "wgmma.mma_async": ((rf"{_SYNC}\.m64n\d{{1,3}}k\d{{1,3}}(?:\.\w+){{3}}(?:\.satfinite)?", "v r r r i? i? i? i?"),),
     **dict.fromkeys(("wgmma.fence", "wgmma.commit_group"), ((_SYNC, ""),)),
     "wgmma.wait_group": ((_SYNC, "i"),),
-    "tcgen05.alloc": ((rf"\.cta_group::1{_SYNC}(?:\.shared::cta)?\.b32", "a r"),),
-    "tcgen05.dealloc": ((rf"\.cta_group::1{_SYNC}\.b32", "r r"),),
-    "tcgen05.relinquish_alloc_permit": ((rf"\.cta_group::1{_SYNC}", ""),),
-    "tcgen05.ld": ((rf"{_SYNC}\.32x32b\.x\d{{1,3}}\.b32", "d a"),),
-    "tcgen05.st": ((rf"{_SYNC}\.32x32b\.x\d{{1,3}}\.b32", "a r"),),
+    "tcgen05.alloc": ((rf"{_GROUP}{_SYNC}(?:\.shared::cta)?\.b32", "a r"),),
+    "tcgen05.dealloc": ((rf"{_GROUP}{_SYNC}\.b32", "r r"),),
+    "tcgen05.relinquish_alloc_permit": ((rf"{_GROUP}{_SYNC}", ""),),
+    "tcgen05.ld": tuple((rf"{_SYNC}\.{_TENSOR_SHAPE[x]}(?:\.pack::16b)?\.b32", f"d a{x}") for x in _TENSOR_SHAPE),
+    "tcgen05.st": tuple((rf"{_SYNC}\.{_TENSOR_SHAPE[x]}(?:\.unpack::16b)?\.b32", f"a{x} r") for x in _TENSOR_SHAPE),
     **dict.fromkeys(("tcgen05.wait::ld", "tcgen05.wait::st"), ((_SYNC, ""),)),
     **dict.fromkeys(("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync"), (("", ""),)),
     "tcgen05.mma": tuple(
-        (r"\.cta_group::1\.kind::(?:f16|tf32|f8f6f4|i8)", operands) for operands in ("a r r r r", "a a r r r")
+        (rf"{_GROUP}\.kind::{kind}", f"a {a} r r {rest}")
+        for kind, rests in (("(?:f16|tf32)", "r i?,v r i?"), ("(?:f8f6f4|i8)", "r,v r"), (_SCALED, "a a r"))
+        for rest in rests.split(",")
+        for a in "ra"
     ),
-    "tcgen05.commit": ((r"\.cta_group::1\.mbarrier::arrive::one(?:\.shared::cluster)?\.b64", "a"),),
+    "tcgen05.cp": ((rf"{_GROUP}\.(?:128x256b|128x128b|64x128b\.warpx2::(?:02_13|01_23)|32x128b\.warpx4)", "a r"),),
+    "tcgen05.commit": (
+        (rf"{_GROUP}\.mbarrier::arrive::one(?:\.shared::cluster)?(?:\.multicast::cluster)?\.b64", "a r?"),
+    ),
     # Conversions and control
     "cvt": (
         (rf"{_MODE}\.(?:f16x2|bf16x2|e4m3x2|e5m2x2)\.f32", "d r r"),

@@ -28,6 +28,7 @@ from .instructions import (
     collectives,
     control,
     convert,
+    launch_control,
     load_store,
     mbarrier,
     proxy_fences,
@@ -54,6 +55,7 @@ INSTRUCTION_MODULES = (
     collectives,
     control,
     convert,
+    launch_control,
     load_store,
     mbarrier,
     proxy_fences,
@@ -152,8 +154,12 @@ def _run_grid(launch: Launch, together: bool) -> None:
             raise SimulationError(f"{total} CTAs at the same time take more memory than the simulator has")
         ctas = total
     report = launch.report
-    for first in range(0, total, ctas):
-        machine = Machine(launch, first, min(ctas, total - first))
+    if not together and any(step.ins.name == "clusterlaunchcontrol" for step in launch.program.code):
+        ctas = min(ctas, _resident(launch, total))
+    while launch.started < total:
+        first, number = launch.started, min(ctas, total - launch.started)
+        launch.started += number
+        machine = Machine(launch, first, number)
         scheduler = Scheduler(machine)
         try:
             scheduler.run()
@@ -163,6 +169,14 @@ def _run_grid(launch: Launch, together: bool) -> None:
             report.instructions[name] = report.instructions.get(name, 0) + times
         if report.stopped:
             return
+
+
+def _resident(launch: Launch, total: int) -> int:
+    """The CTAs that run side by side where they take over others' work (launch_control.py): one cluster, about a
+    quarter of the grid, or any part of it."""
+    clusters = total // launch.cluster_size
+    few = {"eager": 1, "lazy": -(-clusters // 4)}.get(launch.schedule) or int(launch.rng.integers(1, clusters + 1))
+    return few * launch.cluster_size
 
 
 def _check_block(program: Program, block: Dim) -> None:

@@ -19,10 +19,11 @@ from .instructions.async_copy import AsyncCopies
 from .instructions.barriers import Barriers
 from .instructions.bulk_copy import BulkCopies
 from .instructions.cluster import Clusters
+from .instructions.launch_control import LaunchControl
 from .instructions.mbarrier import MBarriers
 from .instructions.proxy_fences import RegisterBudget
 from .instructions.wgmma import WarpGroups
-from .program import Program
+from .program import RANK_SHIFT, Program
 from .race.model import RaceModel
 from .tcgen05.memory import TensorMemory
 from .tcgen05.products import Products
@@ -55,6 +56,7 @@ class Launch:
     descriptors: dict[bytes, Descriptor | None] = field(default_factory=dict)  # decoded so far
     order: Array | None = None  # for clusters: the grid's number of each CTA, in the order in which they run
     printed: list[tuple[int, str]] = field(default_factory=list)
+    started: int = 0  # so many CTAs, in the order in which they run, have started or are other CTAs' work
 
     @property
     def cluster_size(self) -> int:
@@ -90,6 +92,9 @@ class Machine:
         self.carry = np.zeros(slots, np.uint32)
         self.clock = 0
         self.returns: dict[str, Array] = {}  # per called function: the call that each thread is in
+        # Where shared::cta begins in shared::cluster, for each thread (instructions/cluster.py); None without clusters
+        rank = (first + self.cta) % launch.cluster_size
+        self.window: Array | None = None if launch.cluster_size == 1 else rank << RANK_SHIFT
         self.race = launch.race
         shared = SharedSpace(launch.shared_size, ctas, self.program.shared_names)
         self.spaces: dict[str, Space] = {
@@ -107,6 +112,7 @@ class Machine:
         self.tensor = TensorMemory(self)
         self.products = Products(self)
         self.clusters = Clusters(self)
+        self.launch_control = LaunchControl(self)
         self.budget = RegisterBudget(self)
         self.polls: dict[object, int] = {}  # what a thread has asked an mbarrier in vain, and when
         self.specials: dict[str, Array] = {}
@@ -239,8 +245,11 @@ def _registers(program: Program, slots: int) -> list[Array]:
         if register.kind in DTYPES:
             alike.setdefault(register.kind, []).append(register.slot)
     for kind, places in alike.items():
-        size = DTYPES[kind].itemsize
-        poison, word = (0, np.dtype(bool)) if kind == "pred" else (POISON[size], UNSIGNED[size])
-        for slot, values in zip(places, np.full((len(places), slots), poison, word), strict=True):
+        size, shape = DTYPES[kind].itemsize, (len(places), slots)
+        if kind in ("pred", "b128"):
+            fresh = np.full(shape, 0 if kind == "pred" else b"\xa5" * size, DTYPES[kind])
+        else:
+            fresh = np.full(shape, POISON[size], UNSIGNED[size])
+        for slot, values in zip(places, fresh, strict=True):
             registers[slot] = values
     return registers

@@ -79,7 +79,9 @@ def read(operand: Operand, kind: str, ins: Instruction, linker: Linker) -> Read:
         return _read_special(operand.name, dtype)
     if isinstance(operand, Symbol):
         address = constant(linker.address(operand, ins), dtype)
-        return lambda m, sel: address
+        if linker.variable(operand, ins).space != "shared":
+            return lambda m, sel: address
+        return lambda m, sel: address if m.window is None else address + m.window[sel].astype(dtype)
     if isinstance(operand, Not):
         if dtype.kind != "b":
             raise error(ins, f"!{operand.operand.name} is a predicate: predicates do not mix with other types")
@@ -99,11 +101,13 @@ def _read_register(register: Register, dtype: np.dtype[Any], ins: Instruction) -
             raise error(ins, f"{register.name} is .{register.kind}: predicates do not mix with other types")
         return lambda m, sel: m.regs[slot][sel]
     if stored == dtype.itemsize:
-        if dtype.kind == "u":
+        if dtype.kind == "u" or dtype == DTYPES["b128"]:
             return lambda m, sel: m.regs[slot][sel]
         return lambda m, sel: m.regs[slot][sel].view(dtype)
     if stored < dtype.itemsize:
         raise error(ins, f"{register.name} is .{register.kind}, too narrow for this instruction")
+    if register.kind == "b128":
+        raise error(ins, f"{register.name} is .b128, which is only moved as a whole")
     narrow = UNSIGNED[dtype.itemsize]
     return lambda m, sel: m.regs[slot][sel].astype(narrow).view(dtype)
 
@@ -129,6 +133,8 @@ def _read_packed(vector: Vector, dtype: np.dtype[Any], ins: Instruction, linker:
     """`{a, b}` as one word, the first element in the lowest bits (PTX ISA 8.0, 9.7.8.2, mov)."""
     size = _part_size(vector, dtype, ins)
     parts = [read(item, f"b{8 * size}", ins, linker) for item in vector.items]
+    if dtype == DTYPES["b128"]:
+        return lambda m, sel: np.stack([per_thread(part(m, sel), sel) for part in parts], axis=-1).view(dtype)[:, 0]
     word = UNSIGNED[dtype.itemsize]
 
     def reader(m: Machine, sel: Sel) -> Array:
@@ -154,7 +160,9 @@ def write(operand: Operand, kind: str, ins: Instruction, linker: Linker) -> Writ
     if (operand.kind == "pred") != (kind == "pred"):
         raise error(ins, f"{operand.name} is .{operand.kind}: predicates do not mix with other types")
     stored = DTYPES[operand.kind].itemsize
-    word = np.dtype(np.bool_) if kind == "pred" else UNSIGNED[stored]
+    if operand.kind == "b128" and kind != "b128":
+        raise error(ins, f"{operand.name} is .b128, which is only moved as a whole")
+    word = DTYPES[operand.kind] if kind in ("pred", "b128") else UNSIGNED[stored]
 
     def same(m: Machine, sel: Sel, value: Array) -> None:
         m.regs[slot][sel] = value.view(word)
@@ -179,8 +187,16 @@ def _discard(m: Machine, sel: Sel, value: Array) -> None:
 
 def _write_unpacked(vector: Vector, kind: str, ins: Instruction, linker: Linker) -> Write:
     size = _part_size(vector, DTYPES[kind], ins)
-    word, narrow = UNSIGNED[DTYPES[kind].itemsize], UNSIGNED[size]
     parts = [write(item, f"b{8 * size}", ins, linker) for item in vector.items]
+    if kind == "b128":
+
+        def wide(m: Machine, sel: Sel, value: Any) -> None:
+            pieces = np.ascontiguousarray(value).view(UNSIGNED[size]).reshape(-1, len(parts))
+            for index, part in enumerate(parts):
+                part(m, sel, np.ascontiguousarray(pieces[:, index]))
+
+        return wide
+    word, narrow = UNSIGNED[DTYPES[kind].itemsize], UNSIGNED[size]
 
     def writer(m: Machine, sel: Sel, value: Array) -> None:
         bits = value.view(word)
@@ -204,4 +220,10 @@ def address(operand: Operand, ins: Instruction, linker: Linker) -> Read:
             return lambda m, sel: reg(m, sel).view(np.int64) + offset
         return lambda m, sel: reg(m, sel).astype(np.int64) + offset
     fixed = base.value if isinstance(base, Integer) else linker.address(base, ins)
-    return lambda m, sel: np.full(count(sel), fixed, np.int64) + offset
+    shared = isinstance(base, Symbol) and linker.variable(base, ins).space == "shared"
+
+    def reader(m: Machine, sel: Sel) -> Array:
+        here = np.full(count(sel), fixed + offset, np.int64)
+        return here if m.window is None or not shared else here + m.window[sel]
+
+    return reader

@@ -28,6 +28,7 @@ SHARED_WINDOW = 1 << 40  # where shared::cta begins among generic addresses
 LOCAL_WINDOW = 2 << 40
 PARAM_WINDOW = 3 << 40
 WINDOW_SIZE = 1 << 32
+RANK_SHIFT = 24  # where an address in shared::cluster has the rank of its CTA
 
 SharedName = tuple[int, int, str, int]  # first address, end, the variable, how many equal versions it consists of
 

@@ -33,7 +33,7 @@ CASES = {  # target, passes left out
     "gemm_gfx942": ("gfx942", ()),
     "gemm_gfx950_interleaved": ("gfx950", ("cdna4_half_tiles",)),
     "gemm_gfx950_half_tiles": ("gfx950", ("cdna4_interleave",)),
-    "gemm_gfx950_plain": ("gfx950", ("cdna4_interleave", "cdna4_half_tiles")),
+    "gemm_gfx950_plain": ("gfx950", ("cdna4_interleave", "cdna4_half_tiles", "cdna4_modulo")),
 }
 
 

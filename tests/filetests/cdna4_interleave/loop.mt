@@ -61,102 +61,101 @@ thread kernel @k(%A: tensor<64xKxbf16>, %B: tensor<64xKxbf16>, %C: tensor<64x64x
   %3 = cp_async %sb, %o, base = %b, enable = %some, %Bs, dst_slot = 0, %B {bytes = 16, dst_of = (0,), dst_offsets = (0,), src_of = (0,), src_offsets = (0,), enable_of = (0,), wave = true, halves = (0,)} : token
   %4 = cp_async %sb, %o, base = %b, enable = %some, %Bs, dst_slot = 0, %B {bytes = 16, dst_of = (0,), dst_offsets = (1024,), src_of = (0,), src_offsets = (64,), enable_of = (0,), wave = true, halves = (1,)} : token
   %5 = join %3, %4 : token
-  %6 = add %sa, 8192 : i32
-  %7 = cmp 1, %n {predicate = "lt"} : bool
-  %8 = cp_async %6, %o, base = %a, enable = %7, %As, dst_slot = 1, %A {bytes = 16, dst_of = (0,), dst_offsets = (0,), src_of = (0,), src_offsets = (128,), enable_of = (0,), wave = true, halves = (0,)} : token
-  %9 = cp_async %6, %o, base = %a, enable = %7, %As, dst_slot = 1, %A {bytes = 16, dst_of = (0,), dst_offsets = (1024,), src_of = (0,), src_offsets = (192,), enable_of = (0,), wave = true, halves = (1,)} : token
-  %10 = join %8, %9 : token
-  %11 = join %2, %5 : token
-  wait %11
-  %12 = load_mem %sa, %As, slot = 0 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (0,)} : regs<8xbf16>
-  %13 = load_mem %sa, %As, slot = 0 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (1024,)} : regs<8xbf16>
-  %14 = load_mem %sb, %Bs, slot = 0 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (0,)} : regs<8xbf16>
-  %c, %flight, %flight_1, %15, %16, %17, %18 = for 0, %n, 1, [%z, %2, %5, %10, %12, %13, %14] : regs<16xf32>, token, token, token, regs<8xbf16>, regs<8xbf16>, regs<8xbf16> (%k: i32, %acc: regs<16xf32>, %flight_2: token, %flight_3: token, %19: token, %20: regs<8xbf16>, %21: regs<8xbf16>, %22: regs<8xbf16>) {
-    %23 = add %k, 1 : i32
+  %da_ahead = add %sa, 8192 : i32
+  %more_ahead = cmp 1, %n {predicate = "lt"} : bool
+  %6 = cp_async %da_ahead, %o, base = %a, enable = %more_ahead, %As, dst_slot = 1, %A {bytes = 16, dst_of = (0,), dst_offsets = (0,), src_of = (0,), src_offsets = (128,), enable_of = (0,), wave = true, halves = (0,)} : token
+  %7 = cp_async %da_ahead, %o, base = %a, enable = %more_ahead, %As, dst_slot = 1, %A {bytes = 16, dst_of = (0,), dst_offsets = (1024,), src_of = (0,), src_offsets = (192,), enable_of = (0,), wave = true, halves = (1,)} : token
+  %8 = join %6, %7 : token
+  %9 = join %2, %5 : token
+  wait %9
+  %10 = load_mem %sa, %As, slot = 0 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (0,)} : regs<8xbf16>
+  %11 = load_mem %sa, %As, slot = 0 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (1024,)} : regs<8xbf16>
+  %12 = load_mem %sb, %Bs, slot = 0 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (0,)} : regs<8xbf16>
+  %c, %flight, %flight_1, %13, %14, %15, %16 = for 0, %n, 1, [%z, %2, %5, %10, %12, %11, %8] : regs<16xf32>, token, token, regs<8xbf16>, regs<8xbf16>, regs<8xbf16>, token (%k: i32, %acc: regs<16xf32>, %flight_2: token, %flight_3: token, %17: regs<8xbf16>, %18: regs<8xbf16>, %19: regs<8xbf16>, %flight_4: token) {
+    %20 = add %k, 1 : i32
     sched_barrier
     lds_wait {pending = 0}
     %slot = and %k, 1 : i32
     %here = mul %slot, 8192 : i32
     %rb = add %sb, %here : i32
-    %24 = load_mem %rb, %Bs, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (1024,)} : regs<8xbf16>
+    %21 = load_mem %rb, %Bs, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (1024,)} : regs<8xbf16>
     %next = add %k, 1 : i32
     %slot_ahead = and %next, 1 : i32
     %bytes = mul %slot_ahead, 8192 : i32
     %db = add %sb, %bytes : i32
     %more = cmp %next, %n {predicate = "lt"} : bool
-    %25 = cp_async %db, %o, base = %b, enable = %more, %Bs, dst_slot = %slot_ahead, %B {bytes = 16, dst_of = (0,), dst_offsets = (0,), src_of = (0,), src_offsets = (128,), enable_of = (0,), wave = true, halves = (0,)} : token
+    %22 = cp_async %db, %o, base = %b, enable = %more, %Bs, dst_slot = %slot_ahead, %B {bytes = 16, dst_of = (0,), dst_offsets = (0,), src_of = (0,), src_offsets = (128,), enable_of = (0,), wave = true, halves = (0,)} : token
     set_priority {level = 1}
-    %26 = pick %acc {indices = (0, 1, 2, 3)} : regs<4xf32>
+    %23 = pick %acc {indices = (0, 1, 2, 3)} : regs<4xf32>
     sched_barrier
-    %27 = mma_sync %20, %22, %26 {atom = "mfma16x16x32", repeats = (1, 1, 1)} : regs<4xf32>
+    %24 = mma_sync %17, %18, %23 {atom = "mfma16x16x32", repeats = (1, 1, 1)} : regs<4xf32>
     sched_barrier
-    %28 = cp_async %db, %o, base = %b, enable = %more, %Bs, dst_slot = %slot_ahead, %B {bytes = 16, dst_of = (0,), dst_offsets = (1024,), src_of = (0,), src_offsets = (192,), enable_of = (0,), wave = true, halves = (1,)} : token
-    %29 = join %25, %28 : token
-    %30 = pick %acc {indices = (8, 9, 10, 11)} : regs<4xf32>
+    %25 = cp_async %db, %o, base = %b, enable = %more, %Bs, dst_slot = %slot_ahead, %B {bytes = 16, dst_of = (0,), dst_offsets = (1024,), src_of = (0,), src_offsets = (192,), enable_of = (0,), wave = true, halves = (1,)} : token
+    %26 = join %22, %25 : token
+    %27 = pick %acc {indices = (8, 9, 10, 11)} : regs<4xf32>
     sched_barrier
-    %31 = mma_sync %21, %22, %30 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (1, 0, 0)} : regs<4xf32>
+    %28 = mma_sync %19, %18, %27 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (1, 0, 0)} : regs<4xf32>
     sched_barrier
     set_priority {level = 0}
     sched_barrier
     lds_wait {pending = 0}
     %ra = add %sa, %here : i32
-    %32 = load_mem %ra, %As, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (64,)} : regs<8xbf16>
-    %33 = load_mem %ra, %As, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (1088,)} : regs<8xbf16>
+    %29 = load_mem %ra, %As, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (64,)} : regs<8xbf16>
+    %30 = load_mem %ra, %As, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (1088,)} : regs<8xbf16>
     set_priority {level = 1}
-    %34 = pick %acc {indices = (4, 5, 6, 7)} : regs<4xf32>
+    %31 = pick %acc {indices = (4, 5, 6, 7)} : regs<4xf32>
     sched_barrier
-    %35 = mma_sync %20, %24, %34 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (0, 1, 0)} : regs<4xf32>
+    %32 = mma_sync %17, %21, %31 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (0, 1, 0)} : regs<4xf32>
     sched_barrier
-    %36 = load_mem %rb, %Bs, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (64,)} : regs<8xbf16>
-    %37 = pick %acc {indices = (12, 13, 14, 15)} : regs<4xf32>
+    %33 = load_mem %rb, %Bs, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (64,)} : regs<8xbf16>
+    %34 = pick %acc {indices = (12, 13, 14, 15)} : regs<4xf32>
     sched_barrier
-    %38 = mma_sync %21, %24, %37 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (1, 1, 0)} : regs<4xf32>
+    %35 = mma_sync %19, %21, %34 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (1, 1, 0)} : regs<4xf32>
     sched_barrier
     set_priority {level = 0}
     sched_barrier
     lds_wait {pending = 0}
-    %39 = load_mem %rb, %Bs, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (1088,)} : regs<8xbf16>
+    %36 = load_mem %rb, %Bs, slot = %slot {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (1088,)} : regs<8xbf16>
     set_priority {level = 1}
     sched_barrier
-    %40 = mma_sync %32, %36, %27 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (0, 0, 1)} : regs<4xf32>
+    %37 = mma_sync %29, %33, %24 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (0, 0, 1)} : regs<4xf32>
     sched_barrier
     sched_barrier
-    %41 = mma_sync %33, %36, %31 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (1, 0, 1)} : regs<4xf32>
+    %38 = mma_sync %30, %33, %28 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (1, 0, 1)} : regs<4xf32>
     sched_barrier
     set_priority {level = 0}
     sched_barrier
-    %42 = join %19, %29 : token
-    wait %42
-    %43 = and %23, 1 : i32
-    %44 = mul %43, 8192 : i32
-    %45 = add %sa, %44 : i32
-    %46 = load_mem %45, %As, slot = %43 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (0,)} : regs<8xbf16>
-    %47 = load_mem %45, %As, slot = %43 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (1024,)} : regs<8xbf16>
-    %48 = add %sb, %44 : i32
-    %49 = load_mem %48, %Bs, slot = %43 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (0,)} : regs<8xbf16>
+    %39 = join %flight_4, %26 : token
+    wait %39
+    %slot_ahead_1 = and %20, 1 : i32
+    %here_ahead = mul %slot_ahead_1, 8192 : i32
+    %ra_ahead = add %sa, %here_ahead : i32
+    %40 = load_mem %ra_ahead, %As, slot = %slot_ahead_1 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (0,)} : regs<8xbf16>
+    %41 = load_mem %ra_ahead, %As, slot = %slot_ahead_1 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (1024,)} : regs<8xbf16>
+    %rb_ahead = add %sb, %here_ahead : i32
+    %42 = load_mem %rb_ahead, %Bs, slot = %slot_ahead_1 {space = "shared", dtype = bf16, count = 8, width = 8, address_of = (0,), offsets = (0,)} : regs<8xbf16>
     set_priority {level = 1}
     sched_barrier
-    %50 = mma_sync %32, %39, %35 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (0, 1, 1)} : regs<4xf32>
+    %43 = mma_sync %29, %36, %32 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (0, 1, 1)} : regs<4xf32>
     sched_barrier
-    %51 = add %23, 1 : i32
-    %52 = and %51, 1 : i32
-    %53 = mul %52, 8192 : i32
-    %54 = add %sa, %53 : i32
-    %55 = cmp %51, %n {predicate = "lt"} : bool
-    %56 = cp_async %54, %o, base = %a, enable = %55, %As, dst_slot = %52, %A {bytes = 16, dst_of = (0,), dst_offsets = (0,), src_of = (0,), src_offsets = (128,), enable_of = (0,), wave = true, halves = (0,)} : token
-    %57 = cp_async %54, %o, base = %a, enable = %55, %As, dst_slot = %52, %A {bytes = 16, dst_of = (0,), dst_offsets = (1024,), src_of = (0,), src_offsets = (192,), enable_of = (0,), wave = true, halves = (1,)} : token
-    %58 = join %56, %57 : token
+    %next_ahead = add %20, 1 : i32
+    %slot_ahead_ahead = and %next_ahead, 1 : i32
+    %bytes_ahead = mul %slot_ahead_ahead, 8192 : i32
+    %da_ahead_1 = add %sa, %bytes_ahead : i32
+    %more_ahead_1 = cmp %next_ahead, %n {predicate = "lt"} : bool
+    %44 = cp_async %da_ahead_1, %o, base = %a, enable = %more_ahead_1, %As, dst_slot = %slot_ahead_ahead, %A {bytes = 16, dst_of = (0,), dst_offsets = (0,), src_of = (0,), src_offsets = (128,), enable_of = (0,), wave = true, halves = (0,)} : token
+    %45 = cp_async %da_ahead_1, %o, base = %a, enable = %more_ahead_1, %As, dst_slot = %slot_ahead_ahead, %A {bytes = 16, dst_of = (0,), dst_offsets = (1024,), src_of = (0,), src_offsets = (192,), enable_of = (0,), wave = true, halves = (1,)} : token
+    %46 = join %44, %45 : token
     sched_barrier
-    %59 = mma_sync %33, %39, %38 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (1, 1, 1)} : regs<4xf32>
+    %47 = mma_sync %30, %36, %35 {atom = "mfma16x16x32", repeats = (1, 1, 1), origin = (1, 1, 1)} : regs<4xf32>
     sched_barrier
     set_priority {level = 0}
     sched_barrier
-    %m1 = concat %40, %50, %41, %59 : regs<16xf32>
-    %da = add %sa, %bytes : i32
-    yield %m1, %19, %29, %58, %46, %47, %49
+    %m1 = concat %37, %43, %38, %47 : regs<16xf32>
+    yield %m1, %flight_4, %26, %40, %42, %41, %46
   }
-  %60 = join %flight, %flight_1, %15 : token
-  wait %60
+  %48 = join %flight, %flight_1, %16 : token
+  wait %48
   %w = global_address %C : i64
   store_mem %w, %c, %C {space = "global", address_of = (0 * 16,), offsets = (0, 4, .., 60)}
 }

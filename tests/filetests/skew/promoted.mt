@@ -83,57 +83,52 @@ tile kernel @promoted(%A: tensor<64xKxe4m3>, %B: tensor<64xKxe4m3>, %C: tensor<6
         %part, %14 = async_gemm %A_shared[0, 0], %B_shared[0, 0], %13, a_slot = 0, b_slot = 0 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
         %part_1 = await %part, %14 : tile<64x64xf32>
         consumer_release %ring, 0
-        %15 = add 0, 1 : i32
-        %16 = cmp %15, 3 {predicate = "eq"} : bool
-        %17 = xor 0, 1 : i32
-        %18 = select %16, %17, 0 : i32
-        %19 = select %16, 0, %15 : i32
-        %20 = sub %0, 1 : i32
-        %21 = floordiv %20, 2 : i32
-        %22 = mul %21, 2 : i32
-        %23 = add 1, %22 : i32
-        %24, %25, %26, %27 = for 1, %23, 2, [%19, %18, %total, %part_1] : i32, i32, tile<64x64xf32>, tile<64x64xf32> (%k_1: i32, %28: i32, %29: i32, %total_2: tile<64x64xf32>, %part_1_1: tile<64x64xf32>) {
-          %30 = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
-          consumer_wait %ring, %28, %29
-          %part_2, %31 = async_gemm %A_shared[0, 0], %B_shared[0, 0], %30, a_slot = %28, b_slot = %28 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
-          %part_1_2 = await %part_2, %31 : tile<64x64xf32>
-          consumer_release %ring, %28
+        %15 = sub %0, 1 : i32
+        %16 = floordiv %15, 2 : i32
+        %17 = mul %16, 2 : i32
+        %18 = add 1, %17 : i32
+        %19, %20, %21, %22 = for 1, %18, 2, [1, 0, %total, %part_1] : i32, i32, tile<64x64xf32>, tile<64x64xf32> (%k_1: i32, %23: i32, %24: i32, %total_2: tile<64x64xf32>, %part_1_1: tile<64x64xf32>) {
+          %25 = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
+          consumer_wait %ring, %23, %24
+          %part_2, %26 = async_gemm %A_shared[0, 0], %B_shared[0, 0], %25, a_slot = %23, b_slot = %23 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
+          %part_1_2 = await %part_2, %26 : tile<64x64xf32>
+          consumer_release %ring, %23
           %total_3 = add %total_2, %part_1_1 : tile<64x64xf32>
-          %32 = add %28, 1 : i32
-          %33 = cmp %32, 3 {predicate = "eq"} : bool
-          %34 = xor %29, 1 : i32
-          %35 = select %33, %34, %29 : i32
-          %36 = select %33, 0, %32 : i32
-          %37 = add %k_1, 1 : i32
-          %38 = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
-          consumer_wait %ring, %36, %35
-          %part_3, %39 = async_gemm %A_shared[0, 0], %B_shared[0, 0], %38, a_slot = %36, b_slot = %36 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
-          %part_1_3 = await %part_3, %39 : tile<64x64xf32>
-          consumer_release %ring, %36
+          %27 = add %23, 1 : i32
+          %28 = cmp %27, 3 {predicate = "eq"} : bool
+          %29 = select %28, 0, %27 : i32
+          %30 = xor %24, 1 : i32
+          %31 = select %28, %30, %24 : i32
+          %32 = add %k_1, 1 : i32
+          %33 = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
+          consumer_wait %ring, %29, %31
+          %part_3, %34 = async_gemm %A_shared[0, 0], %B_shared[0, 0], %33, a_slot = %29, b_slot = %29 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
+          %part_1_3 = await %part_3, %34 : tile<64x64xf32>
+          consumer_release %ring, %29
           %total_3_1 = add %total_3, %part_1_2 : tile<64x64xf32>
-          %40 = add %36, 1 : i32
-          %41 = cmp %40, 3 {predicate = "eq"} : bool
-          %42 = xor %35, 1 : i32
-          %43 = select %41, %42, %35 : i32
-          %44 = select %41, 0, %40 : i32
-          yield %44, %43, %total_3_1, %part_1_3
+          %35 = add %29, 1 : i32
+          %36 = cmp %35, 3 {predicate = "eq"} : bool
+          %37 = select %36, 0, %35 : i32
+          %38 = xor %31, 1 : i32
+          %39 = select %36, %38, %31 : i32
+          yield %37, %39, %total_3_1, %part_1_3
         }
-        %45, %46, %47, %48 = for %23, %0, 1, [%24, %25, %26, %27] : i32, i32, tile<64x64xf32>, tile<64x64xf32> (%k_1_1: i32, %49: i32, %50: i32, %51: tile<64x64xf32>, %52: tile<64x64xf32>) {
-          %53 = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
-          consumer_wait %ring, %49, %50
-          %part_4, %54 = async_gemm %A_shared[0, 0], %B_shared[0, 0], %53, a_slot = %49, b_slot = %49 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
-          %part_1_4 = await %part_4, %54 : tile<64x64xf32>
-          consumer_release %ring, %49
-          %total_3_2 = add %51, %52 : tile<64x64xf32>
-          %55 = add %49, 1 : i32
-          %56 = cmp %55, 3 {predicate = "eq"} : bool
-          %57 = xor %50, 1 : i32
-          %58 = select %56, %57, %50 : i32
-          %59 = select %56, 0, %55 : i32
-          yield %59, %58, %total_3_2, %part_1_4
+        %40, %41, %42, %43 = for %18, %0, 1, [%19, %20, %21, %22] : i32, i32, tile<64x64xf32>, tile<64x64xf32> (%k_1_1: i32, %44: i32, %45: i32, %46: tile<64x64xf32>, %47: tile<64x64xf32>) {
+          %48 = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
+          consumer_wait %ring, %44, %45
+          %part_4, %49 = async_gemm %A_shared[0, 0], %B_shared[0, 0], %48, a_slot = %44, b_slot = %44 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
+          %part_1_4 = await %part_4, %49 : tile<64x64xf32>
+          consumer_release %ring, %44
+          %total_3_2 = add %46, %47 : tile<64x64xf32>
+          %50 = add %44, 1 : i32
+          %51 = cmp %50, 3 {predicate = "eq"} : bool
+          %52 = select %51, 0, %50 : i32
+          %53 = xor %45, 1 : i32
+          %54 = select %51, %53, %45 : i32
+          yield %52, %54, %total_3_2, %part_1_4
         }
-        %total_3_3 = add %47, %48 : tile<64x64xf32>
-        yield %total_3_3, %45, %46
+        %total_3_3 = add %42, %43 : tile<64x64xf32>
+        yield %total_3_3, %40, %41
       } orelse {
         yield %total, 0, 0
       }

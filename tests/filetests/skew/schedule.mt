@@ -104,38 +104,33 @@ tile kernel @attention(%Q: tensor<128x64xbf16>, %K: tensor<512x64xbf16>, %V: ten
         %p = cast %e {to = bf16} : tile<64x64xbf16>
         %largest = reduce %e {dim = 1, kind = "max"} : tile<64xf32>
         %x = expand %largest {dim = 1, size = 64} : tile<64x64xf32>
-        %10 = add 0, 1 : i32
-        %11 = cmp %10, 2 {predicate = "eq"} : bool
-        %12 = xor 0, 1 : i32
-        %13 = select %11, %12, 0 : i32
-        %14 = select %11, 0, %10 : i32
-        %15, %16, %17, %18, %19, %20, %21 = for 1, 8, 1, [%14, %13, %z, 0, 0, %p, %x] : i32, i32, tile<64x64xf32>, i32, i32, tile<64x64xbf16>, tile<64x64xf32> (%k_1: i32, %22: i32, %23: i32, %z_1: tile<64x64xf32>, %24: i32, %25: i32, %p_1: tile<64x64xbf16>, %x_1: tile<64x64xf32>) {
-          consumer_wait %ring_1, %22, %23
-          %s_2, %26 = async_gemm %Qs[0, 0], %Ks[0, 0], %z, b_slot = %22 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
-          %s_1_1 = await %s_2, %26 : tile<64x64xf32>
-          consumer_release %ring_1, %22
+        %10, %11, %12, %13, %14, %15, %16 = for 1, 8, 1, [1, 0, %z, 0, 0, %p, %x] : i32, i32, tile<64x64xf32>, i32, i32, tile<64x64xbf16>, tile<64x64xf32> (%k_1: i32, %17: i32, %18: i32, %z_1: tile<64x64xf32>, %19: i32, %20: i32, %p_1: tile<64x64xbf16>, %x_1: tile<64x64xf32>) {
+          consumer_wait %ring_1, %17, %18
+          %s_2, %21 = async_gemm %Qs[0, 0], %Ks[0, 0], %z, b_slot = %17 {transpose_b = true} : tile<64x64xf32>, token<wgmma>
+          %s_1_1 = await %s_2, %21 : tile<64x64xf32>
+          consumer_release %ring_1, %17
           %scaled = mul %z_1, %x_1 : tile<64x64xf32>
-          consumer_wait %ring_2, %24, %25
-          %o1, %27 = async_gemm %p_1, %Vs[0, 0], %scaled, b_slot = %24 : tile<64x64xf32>, token<wgmma>
-          %o1_1 = await %o1, %27 : tile<64x64xf32>
-          consumer_release %ring_2, %24
+          consumer_wait %ring_2, %19, %20
+          %o1, %22 = async_gemm %p_1, %Vs[0, 0], %scaled, b_slot = %19 : tile<64x64xf32>, token<wgmma>
+          %o1_1 = await %o1, %22 : tile<64x64xf32>
+          consumer_release %ring_2, %19
           %e_1 = exp2 %s_1_1 : tile<64x64xf32>
           %p_2 = cast %e_1 {to = bf16} : tile<64x64xbf16>
           %largest_1 = reduce %e_1 {dim = 1, kind = "max"} : tile<64xf32>
           %x_2 = expand %largest_1 {dim = 1, size = 64} : tile<64x64xf32>
-          %28 = add %22, 1 : i32
-          %29 = cmp %28, 2 {predicate = "eq"} : bool
-          %30 = xor %23, 1 : i32
-          %31 = select %29, %30, %23 : i32
-          %32 = select %29, 0, %28 : i32
-          yield %32, %31, %o1_1, %22, %23, %p_2, %x_2
+          %23 = add %17, 1 : i32
+          %24 = cmp %23, 2 {predicate = "eq"} : bool
+          %25 = select %24, 0, %23 : i32
+          %26 = xor %18, 1 : i32
+          %27 = select %24, %26, %18 : i32
+          yield %25, %27, %o1_1, %17, %18, %p_2, %x_2
         }
-        %scaled_1 = mul %17, %21 : tile<64x64xf32>
-        consumer_wait %ring_2, %18, %19
-        %o1_2, %33 = async_gemm %20, %Vs[0, 0], %scaled_1, b_slot = %18 : tile<64x64xf32>, token<wgmma>
-        %o1_1_1 = await %o1_2, %33 : tile<64x64xf32>
-        consumer_release %ring_2, %18
-        yield %o1_1_1, %15, %16
+        %scaled_1 = mul %12, %16 : tile<64x64xf32>
+        consumer_wait %ring_2, %13, %14
+        %o1_2, %28 = async_gemm %15, %Vs[0, 0], %scaled_1, b_slot = %13 : tile<64x64xf32>, token<wgmma>
+        %o1_1_1 = await %o1_2, %28 : tile<64x64xf32>
+        consumer_release %ring_2, %13
+        yield %o1_1_1, %10, %11
       } orelse {
         yield %z, 0, 0
       }

@@ -29,22 +29,22 @@ tile kernel @gemm(%A: tensor<64xKxf16>, %W: tensor<Gx64xf32>, %C: tensor<64x64xf
     %zero = splat 0.0 {shape = (64, 64)} : tile<64x64xf32>
     %n = floordiv %K, 32 : i32
     %0 = cmp 0, %n {predicate = "lt"} : bool
-    %1 = if %0 : tile<64xf32> then {
+    %1 = if %0 : token then {
+      %2 = async_copy %A[0, 0], %As[0, 0], dst_slot = 0 {shape = (64, 32), src_dims = (0, 1), dst_dims = (0, 1)} : token
+      yield %2
+    } orelse {
+      %3 = no_token : token
+      yield %3
+    }
+    %4 = join %1 : token
+    %5 = cmp 0, %n {predicate = "lt"} : bool
+    %6 = if %5 : tile<64xf32> then {
       %Ws_1 = load %W[0, 0] {shape = (64,), dims = (none, 0)} : tile<64xf32>
       yield %Ws_1
     } orelse {
-      %2 = splat 0.0 {shape = (64,)} : tile<64xf32>
-      yield %2
+      %7 = splat 0.0 {shape = (64,)} : tile<64xf32>
+      yield %7
     }
-    %3 = cmp 0, %n {predicate = "lt"} : bool
-    %4 = if %3 : token then {
-      %5 = async_copy %A[0, 0], %As[0, 0], dst_slot = 0 {shape = (64, 32), src_dims = (0, 1), dst_dims = (0, 1)} : token
-      yield %5
-    } orelse {
-      %6 = no_token : token
-      yield %6
-    }
-    %7 = join %4 : token
     %8 = cmp 1, %n {predicate = "lt"} : bool
     %9 = if %8 : token then {
       %10 = async_copy %A[0, 32], %As[0, 0], dst_slot = 1 {shape = (64, 32), src_dims = (0, 1), dst_dims = (0, 1)} : token
@@ -54,7 +54,7 @@ tile kernel @gemm(%A: tensor<64xKxf16>, %W: tensor<Gx64xf32>, %C: tensor<64x64xf
       yield %11
     }
     %12 = join %9 : token
-    %acc, %13, %14, %15 = for 0, %n, 1, [%zero, %1, %7, %12] : tile<64x64xf32>, tile<64xf32>, token, token (%k: i32, %c: tile<64x64xf32>, %ahead: tile<64xf32>, %flight: token, %flight_1: token) {
+    %acc, %13, %14, %15 = for 0, %n, 1, [%zero, %6, %4, %12] : tile<64x64xf32>, tile<64xf32>, token, token (%k: i32, %c: tile<64x64xf32>, %ahead: tile<64xf32>, %flight: token, %flight_1: token) {
       wait %flight
       %slot = floormod %k, 3 : i32
       store %Ws[0], %ahead, slot = %slot {dims = (0,)}
@@ -71,19 +71,19 @@ tile kernel @gemm(%A: tensor<64xKxf16>, %W: tensor<Gx64xf32>, %C: tensor<64x64xf
       %slot_ahead = floormod %20, 3 : i32
       %21 = cmp %20, %n {predicate = "lt"} : bool
       %22 = if %21 : token then {
-        %23 = mul %20, 32 : i32
-        %24 = async_copy %A[0, %23], %As[0, 0], dst_slot = %slot_ahead {shape = (64, 32), src_dims = (0, 1), dst_dims = (0, 1)} : token
-        yield %24
+        %at_ahead = mul %20, 32 : i32
+        %23 = async_copy %A[0, %at_ahead], %As[0, 0], dst_slot = %slot_ahead {shape = (64, 32), src_dims = (0, 1), dst_dims = (0, 1)} : token
+        yield %23
       } orelse {
-        %25 = no_token : token
-        yield %25
+        %24 = no_token : token
+        yield %24
       }
-      %26 = join %22 : token
+      %25 = join %22 : token
       %d = gemm %As[0, 0], %As[0, 0], %c, a_slot = %slot, b_slot = %slot {transpose_b = true} : tile<64x64xf32>
       %w = load %Ws[0], slot = %slot {shape = (64,), dims = (0,)} : tile<64xf32>
       %x = expand %w {dim = 1, size = 64} : tile<64x64xf32>
       %e = mul %d, %x : tile<64x64xf32>
-      yield %e, %18, %flight_1, %26
+      yield %e, %18, %flight_1, %25
     }
     wait %14
     wait %15

@@ -27,39 +27,39 @@ tile kernel @k(%A: tensor<64x64xf32>, %P: tensor<64xi32>, %C: tensor<64x64xf32>)
     %S = alloc {type_ = shared<2 versions x 16x64xf32>} : shared<2 versions x 16x64xf32>
     %T = alloc {type_ = shared<16x64xf32>} : shared<16x64xf32>
     %row = load %P[0] {shape = (), dims = (none,)} : i32
-    %0 = cmp %row, 0 {predicate = "ge"} : bool
-    %1 = if %0 : token then {
-      %2 = async_copy %A[%row, 0], %S[0, 0], dst_slot = 0 {shape = (16, 64), src_dims = (0, 1), dst_dims = (0, 1)} : token
-      yield %2
+    %p_ahead = cmp %row, 0 {predicate = "ge"} : bool
+    %0 = if %p_ahead : token then {
+      %1 = async_copy %A[%row, 0], %S[0, 0], dst_slot = 0 {shape = (16, 64), src_dims = (0, 1), dst_dims = (0, 1)} : token
+      yield %1
     } orelse {
-      %3 = no_token : token
-      yield %3
+      %2 = no_token : token
+      yield %2
     }
-    %4 = join %1 : token
-    %5 = for 0, 9, 2, [%4] : token (%k: i32, %flight: token) {
+    %3 = join %0 : token
+    %4 = for 0, 9, 2, [%3] : token (%k: i32, %flight: token) {
       wait %flight
-      %6 = floordiv %k, 2 : i32
-      %slot = floormod %6, 2 : i32
-      %7 = add %6, 1 : i32
+      %5 = floordiv %k, 2 : i32
+      %slot = floormod %5, 2 : i32
+      %6 = add %k, 2 : i32
+      %7 = floordiv %6, 2 : i32
       %slot_ahead = floormod %7, 2 : i32
-      %8 = cmp %7, 5 {predicate = "lt"} : bool
+      %8 = cmp %6, 9 {predicate = "lt"} : bool
       %9 = if %8 : token then {
-        %10 = mul %7, 2 : i32
-        %row_1 = load %P[%10] {shape = (), dims = (none,)} : i32
-        %11 = cmp %row_1, 0 {predicate = "ge"} : bool
-        %12 = if %11 : token then {
-          %13 = async_copy %A[%row_1, 0], %S[0, 0], dst_slot = %slot_ahead {shape = (16, 64), src_dims = (0, 1), dst_dims = (0, 1)} : token
-          yield %13
+        %row_1 = load %P[%6] {shape = (), dims = (none,)} : i32
+        %p_ahead_1 = cmp %row_1, 0 {predicate = "ge"} : bool
+        %10 = if %p_ahead_1 : token then {
+          %11 = async_copy %A[%row_1, 0], %S[0, 0], dst_slot = %slot_ahead {shape = (16, 64), src_dims = (0, 1), dst_dims = (0, 1)} : token
+          yield %11
         } orelse {
-          %14 = no_token : token
-          yield %14
+          %12 = no_token : token
+          yield %12
         }
-        yield %12
+        yield %10
       } orelse {
-        %15 = no_token : token
-        yield %15
+        %13 = no_token : token
+        yield %13
       }
-      %16 = join %9 : token
+      %14 = join %9 : token
       %t = load %T[0, 0] {shape = (16, 64), dims = (0, 1)} : tile<16x64xf32>
       store %C[16, 0], %t {dims = (0, 1)}
       %row_2 = load %P[%k] {shape = (), dims = (none,)} : i32
@@ -70,7 +70,7 @@ tile kernel @k(%A: tensor<64x64xf32>, %P: tensor<64xi32>, %C: tensor<64x64xf32>)
         store %C[0, 0], %s {dims = (0, 1)}
       } orelse {
       }
-      yield %16
+      yield %14
     }
   }
 }

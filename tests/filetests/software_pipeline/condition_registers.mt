@@ -29,17 +29,17 @@ tile kernel @k(%A: tensor<64x64xf32>, %P: tensor<64xi32>, %C: tensor<64x64xf32>)
     %S = alloc {type_ = shared<2 versions x 16x64xf32>} : shared<2 versions x 16x64xf32>
     %T = alloc {type_ = shared<16x64xf32>} : shared<16x64xf32>
     %row = load %P[0] {shape = (), dims = (none,)} : i32
-    %0 = cmp %row, 0 {predicate = "ge"} : bool
-    %1 = if %0 : tile<16x64xf32> then {
+    %p_ahead = cmp %row, 0 {predicate = "ge"} : bool
+    %0 = if %p_ahead : tile<16x64xf32> then {
       %S_1 = load %A[%row, 0] {shape = (16, 64), dims = (0, 1)} : tile<16x64xf32>
       yield %S_1
     } orelse {
-      %2 = splat 0.0 {shape = (16, 64)} : tile<16x64xf32>
-      yield %2
+      %1 = splat 0.0 {shape = (16, 64)} : tile<16x64xf32>
+      yield %1
     }
-    %3 = for 0, 9, 2, [%1] : tile<16x64xf32> (%k: i32, %ahead: tile<16x64xf32>) {
-      %4 = floordiv %k, 2 : i32
-      %slot = floormod %4, 2 : i32
+    %2 = for 0, 9, 2, [%0] : tile<16x64xf32> (%k: i32, %ahead: tile<16x64xf32>) {
+      %3 = floordiv %k, 2 : i32
+      %slot = floormod %3, 2 : i32
       %t = load %T[0, 0] {shape = (16, 64), dims = (0, 1)} : tile<16x64xf32>
       store %C[16, 0], %t {dims = (0, 1)}
       %row_1 = load %P[%k] {shape = (), dims = (none,)} : i32
@@ -51,25 +51,24 @@ tile kernel @k(%A: tensor<64x64xf32>, %P: tensor<64xi32>, %C: tensor<64x64xf32>)
         store %C[0, 0], %s {dims = (0, 1)}
       } orelse {
       }
-      %5 = add %4, 1 : i32
-      %6 = cmp %5, 5 {predicate = "lt"} : bool
-      %7 = if %6 : tile<16x64xf32> then {
-        %8 = mul %5, 2 : i32
-        %row_2 = load %P[%8] {shape = (), dims = (none,)} : i32
-        %9 = cmp %row_2, 0 {predicate = "ge"} : bool
-        %10 = if %9 : tile<16x64xf32> then {
+      %4 = add %k, 2 : i32
+      %5 = cmp %4, 9 {predicate = "lt"} : bool
+      %6 = if %5 : tile<16x64xf32> then {
+        %row_2 = load %P[%4] {shape = (), dims = (none,)} : i32
+        %p_ahead_1 = cmp %row_2, 0 {predicate = "ge"} : bool
+        %7 = if %p_ahead_1 : tile<16x64xf32> then {
           %S_2 = load %A[%row_2, 0] {shape = (16, 64), dims = (0, 1)} : tile<16x64xf32>
           yield %S_2
         } orelse {
-          %11 = splat 0.0 {shape = (16, 64)} : tile<16x64xf32>
-          yield %11
+          %8 = splat 0.0 {shape = (16, 64)} : tile<16x64xf32>
+          yield %8
         }
-        yield %10
+        yield %7
       } orelse {
-        %12 = splat 0.0 {shape = (16, 64)} : tile<16x64xf32>
-        yield %12
+        %9 = splat 0.0 {shape = (16, 64)} : tile<16x64xf32>
+        yield %9
       }
-      yield %7
+      yield %6
     }
   }
 }

@@ -52,18 +52,18 @@ tile kernel @gemm(%A: tensor<64xKxf16>, %B: tensor<64xKxf16>, %C: tensor<64x64xf
       %slot_ahead = floormod %18, 3 : i32
       %19 = cmp %18, %n {predicate = "lt"} : bool
       %20, %21 = if %19 : token, token then {
-        %22 = mul %18, 32 : i32
-        %23 = async_copy %A[0, %22], %As[0, 0], dst_slot = %slot_ahead {shape = (64, 32), src_dims = (0, 1), dst_dims = (0, 1)} : token
-        %24 = async_copy %B[0, %22], %Bs[0, 0], dst_slot = %slot_ahead {shape = (64, 32), src_dims = (0, 1), dst_dims = (0, 1)} : token
-        yield %23, %24
+        %at_ahead = mul %18, 32 : i32
+        %22 = async_copy %A[0, %at_ahead], %As[0, 0], dst_slot = %slot_ahead {shape = (64, 32), src_dims = (0, 1), dst_dims = (0, 1)} : token
+        %23 = async_copy %B[0, %at_ahead], %Bs[0, 0], dst_slot = %slot_ahead {shape = (64, 32), src_dims = (0, 1), dst_dims = (0, 1)} : token
+        yield %22, %23
       } orelse {
+        %24 = no_token : token
         %25 = no_token : token
-        %26 = no_token : token
-        yield %25, %26
+        yield %24, %25
       }
-      %27 = join %20, %21 : token
+      %26 = join %20, %21 : token
       %d = gemm %As[0, 0], %Bs[0, 0], %c, a_slot = %slot, b_slot = %slot {transpose_b = true} : tile<64x64xf32>
-      yield %d, %flight_1, %27
+      yield %d, %flight_1, %26
     }
     store %C[0, 0], %acc {dims = (0, 1)}
   }

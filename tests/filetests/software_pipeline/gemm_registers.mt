@@ -41,14 +41,14 @@ tile kernel @gemm(%A: tensor<64xKxf16>, %B: tensor<64xKxf16>, %C: tensor<64x64xf
       %7 = add %k, 1 : i32
       %8 = cmp %7, %n {predicate = "lt"} : bool
       %9, %10 = if %8 : tile<64x32xf16>, tile<64x32xf16> then {
-        %11 = mul %7, 32 : i32
-        %As_2 = load %A[0, %11] {shape = (64, 32), dims = (0, 1)} : tile<64x32xf16>
-        %Bs_2 = load %B[0, %11] {shape = (64, 32), dims = (0, 1)} : tile<64x32xf16>
+        %at_ahead = mul %7, 32 : i32
+        %As_2 = load %A[0, %at_ahead] {shape = (64, 32), dims = (0, 1)} : tile<64x32xf16>
+        %Bs_2 = load %B[0, %at_ahead] {shape = (64, 32), dims = (0, 1)} : tile<64x32xf16>
         yield %As_2, %Bs_2
       } orelse {
+        %11 = splat 0.0:f16 {shape = (64, 32)} : tile<64x32xf16>
         %12 = splat 0.0:f16 {shape = (64, 32)} : tile<64x32xf16>
-        %13 = splat 0.0:f16 {shape = (64, 32)} : tile<64x32xf16>
-        yield %12, %13
+        yield %11, %12
       }
       %d = gemm %As[0, 0], %Bs[0, 0], %c, a_slot = %slot, b_slot = %slot {transpose_b = true} : tile<64x64xf32>
       yield %d, %9, %10

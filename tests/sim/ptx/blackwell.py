@@ -42,6 +42,18 @@ def wait(name: str, parity: int | str = 0) -> str:
     return f"W_{name}:\n    mbarrier.try_wait.parity.shared::cta.b64 p, [bar], {parity};\n    @!p bra W_{name};"
 
 
+def loads(n: int) -> str:
+    """Loads of n columns of the warp's lanes into d0 and behind, each as many as a power of two."""
+    lines, at = [], 0
+    while at < n:
+        number = 1 << (n - at).bit_length() - 1
+        registers = ", ".join(f"d{i}" for i in range(at, at + number))
+        place = f"[mine+{at}]" if at else "[mine]"
+        lines.append(f"    tcgen05.ld.sync.aligned.32x32b.x{number}.b32 {{{registers}}}, {place};")
+        at += number
+    return "\n".join(lines)
+
+
 def parts(
     a: Operand | None,
     b: Operand,
@@ -55,8 +67,6 @@ def parts(
 ) -> dict[str, str]:
     """The program's parts in order. Without `a` the first operand is taken from tensor memory, where threads have put
     8 columns of p0 behind the accumulator."""
-    number = 1 << (n - 1).bit_length()
-    x32 = ", ".join(f"d{i}" for i in range(number))
     first, place = ("y2", "") if a else ("[am]", f"add.u32 am, tm, {columns // 2};")
     filled = (fill(len(a.image), "a0", "s") if a else "") + f"    add.u32 x12, s, {PLACE_B};\n"
     program = {
@@ -92,13 +102,12 @@ def parts(
         program[f"mma {step}"] = (
             f"    setp.ne.u32 q, {adds}, 0;\n    tcgen05.mma.cta_group::1.kind::{kind} [tm], {first}, y3, word, q;"
         )
-    load = f"tcgen05.ld.sync.aligned.32x32b.x{number}.b32 {{{x32}}}, [mine];"
     return program | {
         "commit": "    tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [bar];",
         "issued": "M_done:",
         "wait": wait("product"),
         "after": "    tcgen05.fence::after_thread_sync;",
-        "ld": f"    {load}",
+        "ld": loads(n),
         "ld wait": "    tcgen05.wait::ld.sync.aligned;",
         "store": f"    mul.wide.u32 y0, tid, {4 * n};\n    add.u64 y0, y0, a2;\n"
         + "\n".join(f"    st.global.b32 [y0+{4 * i}], d{i};" for i in range(n)),
@@ -109,11 +118,16 @@ def parts(
     }
 
 
-def text_of(program: dict[str, str]) -> str:
+def text_of(program: dict[str, str], pointers: int = 3) -> str:
     """The PTX of a program's parts."""
     names = ".shared .align 4 .b8 slot[4];\n    .reg .b32 tm, mine, am, word, d<256>;"
-    text = frame("\n".join(program.values()), pointers=3, registers=names)
-    return text.replace(".target sm_90a", f".target {TARGET}")
+    text = frame("\n".join(program.values()), pointers=pointers, registers=names)
+    return for_blackwell(text)
+
+
+def for_blackwell(text: str) -> str:
+    """A frame's text for this target."""
+    return text.replace(".version 8.6\n.target sm_90a", f".version 8.8\n.target {TARGET}")
 
 
 def arguments(a: Any, b: Any, n: int) -> list[Any]:
@@ -127,8 +141,10 @@ def simulate(text: str, args: list[Any], block: int = 128, **options: Any) -> Re
 
 
 def assembles(text: str) -> None:
-    """Assert that the assembler takes the text, where there is one."""
-    assert assemble(text, TARGET) is None, assemble(text, TARGET)
+    """Assert that the assembler takes the text, where there is one, for both targets that have its instructions."""
+    for target in (TARGET,) if "kind::i8" in text else (TARGET, "sm_103a"):
+        complaint = assemble(text.replace(f".target {TARGET}", f".target {target}"), target)
+        assert complaint is None, complaint
 
 
 def changed(program: dict[str, str], name: str, instead: str = "") -> dict[str, str]:

@@ -244,6 +244,43 @@ wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {%r1, %r2}, %rd1, %rd2, 1, 1, 
 wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e5m2 {%f1, %f2, %f3, %f4}, %rd1, %rd2, %p1, 1, 1;
 wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 {%r1, %r2, %r3, %r4}, %rd1, %rd2, %p1;
 wgmma.mma_async.sync.aligned.m64n8k32.s32.u8.s8.satfinite {%r1, %r2, %r3, %r4}, %rd1, %rd2, %p1;
+tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r1], %r2;
+tcgen05.alloc.cta_group::1.sync.aligned.b32 [%rd1], 512;
+tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r1, %r2;
+tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;
+tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r2, {%r3, %r4, %r5, %r6}, %p1;
+tcgen05.mma.cta_group::2.kind::tf32 [%r1], [%r3], %rd2, %r2, {%r3, %r4, %r5, %r6, %r3, %r4, %r5, %r6}, %p1;
+tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r2, {%r3, %r4, %r5, %r6}, %p1, 4;
+tcgen05.mma.cta_group::1.kind::f8f6f4 [%r1], %rd1, %rd2, %r2, %p1;
+tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [%r1], %rd1, %rd2, %r2, [%r3], [%r4], %p1;
+tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale.block32 [%r1], %rd1, %rd2, %r2, [%r3], [%r4], %p1;
+tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::2X [%r1], %rd1, %rd2, %r2, [%r3], [%r4], %p1;
+tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.block16 [%r1], %rd1, %rd2, %r2, [%r3], [%r4], %p1;
+tcgen05.mma.cta_group::2.kind::mxf4nvf4.block_scale.scale_vec::4X [%r1], %rd1, %rd2, %r2, [%r3 + 4], [%r4 + 8], %p1;
+tcgen05.cp.cta_group::1.32x128b.warpx4 [%r1], %rd1;
+tcgen05.cp.cta_group::2.64x128b.warpx2::02_13 [%r1], %rd1;
+tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 [%rd1];
+tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r1], %rs1;
+tcgen05.ld.sync.aligned.16x256b.x1.b32 {%r1, %r2, %r3, %r4}, [%r5];
+tcgen05.ld.sync.aligned.16x64b.x4.pack::16b.b32 {%r1, %r2, %r3, %r4}, [%r5];
+tcgen05.ld.sync.aligned.16x32bx2.x2.b32 {%r1, %r2}, [%r5], 2;
+tcgen05.ld.sync.aligned.32x32b.x1.b32 %r1, [%r5];
+tcgen05.st.sync.aligned.16x128b.x1.unpack::16b.b32 [%r5], {%r1, %r2};
+tcgen05.st.sync.aligned.16x32bx2.x1.b32 [%r5], 16, {%r1};
+cp.async.bulk.tensor.1d.cta_group::2.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%r1], [%rd1, {%r2}], [%r3], %rd2;
+cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [%r1], [%rd1, {%r2, %r3}], [%r4], %rs1, %rd2;
+cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes.L2::cache_hint [%r1], [%rd1, {%r2, %r3, %r4, %r5, %r6}], [%r7], %rd2;
+cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group [%rd1, {%r2, %r3, %r4, %r5, %r6}], [%r1];
+cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4 [%rd1, {%r2, %r3, %r4, %r5, %r6}];
+clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [%r1], [%r2];
+clusterlaunchcontrol.try_cancel.async.mbarrier::complete_tx::bytes.b128 [%rd1], [%rd2];
+ld.shared.b128 %rq1, [%r1];
+clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %rq1;
+@%p1 clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%r1, %r2, %r3, _}, %rq1;
+clusterlaunchcontrol.query_cancel.get_first_ctaid::z.b32.b128 %r1, %rq1;
+mov.b128 %rq1, {%rd1, %rd2};
+fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;
+fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;
 """  # noqa: E501
 REFUSED = """
 cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r1, %r2, %r3, %r4}], [%r4], {%rs1, %rs2};
@@ -255,7 +292,13 @@ multimem.red.release.sys.global.add.u32 [%rd1], %r1;
 wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc {%r1, %r2, %r3, %r4}, %rd1, %rd2, %p1;
 wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, %r1, 0, %p1, 1, 1, 0, 0;
 mma.sp.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r5, %r6, %r1, %r2}, {%f1, %f2, %f3, %f4}, %r1, 0x0;
-clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r1], [%r2];
+tcgen05.mma.sp.cta_group::1.kind::f16 [%r1], %rd1, %rd2, [%r3], %r2, %p1;
+tcgen05.mma.ws.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r2, %p1;
+tcgen05.mma.cta_group::1.kind::f16.collector::a::fill [%r1], %rd1, %rd2, %r2, %p1;
+tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::4X [%r1], %rd1, %rd2, %r2, [%r3], [%r4], %p1;
+tcgen05.cp.cta_group::1.128x128b.b8x16.b4x16_p64 [%r1], %rd1;
+tcgen05.shift.cta_group::1.down [%r1];
+tcgen05.cp.cta_group::1.4x256b [%r1], %rd1;
 """  # noqa: E501
 
 

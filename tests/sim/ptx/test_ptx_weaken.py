@@ -23,6 +23,13 @@ WAIT:
     fence.acq_rel.gpu;
     ld.acquire.gpu.global.u32 x0, [a0];
     red.global.add.u32 [a0], x0;
+    tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [bar+8], mask;
+    cp.async.bulk.tensor.1d.shared::cta.global.mbarrier::complete_tx::bytes.cta_group::2 [s], [a0, {x1}], [x8];
+    tcgen05.wait::ld.sync.aligned;
+    tcgen05.wait::st.sync.aligned;
+    tcgen05.fence::before_thread_sync;
+    tcgen05.fence::after_thread_sync;
+    clusterlaunchcontrol.try_cancel.async.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [s], [bar];
 """
 CHANGES = {
     "@lead mbarrier.init.shared::cta.b64 [bar], 4": ["[bar], 3", "[bar], 5"],
@@ -38,11 +45,24 @@ CHANGES = {
     "wgmma.wait_group.sync.aligned 0": ["aligned 1"],
     "fence.acq_rel.gpu": ["acq_rel.cta"],
     "ld.acquire.gpu.global.u32 x0, [a0]": ["acquire.cta", "relaxed.gpu"],
+    "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [bar+8], mask": [
+        "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.b64 [bar+8]"
+    ],
+    "cp.async.bulk.tensor.1d.shared::cta.global.mbarrier::complete_tx::bytes.cta_group::2 [s], [a0, {x1}], [x8]": [
+        "complete_tx::bytes [s]"
+    ],
+    "tcgen05.wait::ld.sync.aligned": ["wait::st"],
+    "tcgen05.wait::st.sync.aligned": ["wait::ld"],
+    "tcgen05.fence::before_thread_sync": ["after_thread_sync"],
+    "tcgen05.fence::after_thread_sync": ["before_thread_sync"],
+    "clusterlaunchcontrol.try_cancel.async.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [s], [bar]": [
+        "complete_tx::bytes.b128"
+    ],
 }
 
 
 def test_each_instruction_is_weakened_in_its_ways() -> None:
-    text = frame(BODY)
+    text = frame(BODY, registers=".reg .b16 mask;")
     found: dict[str, list[str]] = {}
     for weaker in weaker_mutants(text, "k"):
         before, _, after = weaker.instruction.partition(" -> ")
@@ -57,6 +77,8 @@ def test_each_instruction_is_weakened_in_its_ways() -> None:
 
 
 def test_a_fence_moves_behind_its_barrier() -> None:
-    moved = next(w.text for w in weaker_mutants(frame(BODY), "k") if "behind" in w.instruction)
+    moved = next(
+        w.text for w in weaker_mutants(frame(BODY, registers=".reg .b16 mask;"), "k") if "behind" in w.instruction
+    )
     assert "bar.sync 2, 128; fence.proxy.async.shared::cta;" in moved
     assert moved.count("fence.proxy.async") == 1

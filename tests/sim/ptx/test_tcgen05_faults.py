@@ -107,6 +107,10 @@ FAULTS: dict[str, tuple[str, Callable[[], Program]]] = {
         "tensor_memory_alloc",
         lambda: inserted(shared(), "relinquish", shared()["alloc"].splitlines()[-1], before=False),
     ),
+    "allocations that grow": (
+        "tensor_memory_alloc",
+        lambda: inserted(shared(), "alloc", shared(columns=128)["alloc"].splitlines()[-1], before=False),
+    ),
     "more than there is": (
         "deadlock",
         lambda: inserted(shared(columns=512), "alloc", shared()["alloc"].splitlines()[-1], before=False),
@@ -238,6 +242,23 @@ def another_thread_goes_on() -> Program:
     }
 
 
+def relaxed(*, before: bool = True, after: bool = True) -> Program:
+    """The same by an mbarrier, with relaxed operations: tcgen05's fences compose with them."""
+    fence = "    tcgen05.fence::{}_thread_sync;\n"
+    hand_over = (
+        (fence.format("before") if before else "")
+        + "    @lead mbarrier.arrive.relaxed.cluster.shared::cta.b64 _, [bar+16];\n"
+        + "R:\n    mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 p, [bar+16], 0;\n    @!p bra R;\n"
+        + (fence.format("after") if after else "")
+    )
+    program = another_thread_goes_on()
+    old = "    tcgen05.fence::before_thread_sync;\n    bar.sync 0;\n    tcgen05.fence::after_thread_sync;\n"
+    assert old in program["issued"]
+    return changed(program, "issued", program["issued"].replace(old, hand_over)) | {
+        "init": program["init"] + "\n    @lead mbarrier.init.shared::cta.b64 [bar+16], 1;",
+    }
+
+
 def stored_and_loaded() -> Program:
     """A warp loads again what it has stored."""
     x = shared()["ld"]
@@ -314,6 +335,7 @@ SOUND: dict[str, tuple[Callable[[], Program], float]] = {  # and how often the p
     "two accumulators": (two_accumulators, 1),
     "one warp waits": (one_warp_waits, 1),
     "another thread goes on": (another_thread_goes_on, 1),
+    "another thread goes on, relaxed": (relaxed, 1),
     "stored and loaded": (stored_and_loaded, 1),
     "halves": (halves, 1),
     "overwritten behind the wait": (overwritten_behind_the_wait, 1),
@@ -335,6 +357,12 @@ def test_sound_programs(name: str, schedule: str) -> None:
     kinds, result = found(make(), schedule, 256 if name == "first warpgroup rests" else 128)
     assert not kinds
     np.testing.assert_allclose(result, times * ONCE, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("lack", ["before", "after"])
+def test_relaxed_operations_need_both_fences(lack: str) -> None:
+    kinds, _ = found(relaxed(**{lack: False}), "lazy")
+    assert {"missing_wait", "missing_fence"} & set(kinds), kinds
 
 
 @pytest.mark.parametrize("make", [shared, tensor, second_tile])

@@ -410,8 +410,6 @@ def _permute(ins: Instruction, linker: Linker) -> Handler:
 @instruction("mov")
 def _move(ins: Instruction, linker: Linker) -> Handler:
     kind = ins.mods[-1]
-    if kind == "b128":
-        raise error(ins, "128-bit registers are not supported")
     target, (source,) = write(ins.operands[0], kind, ins, linker), sources(ins, linker, [kind])
     return lambda m, sel: target(m, sel, source(m, sel))
 

@@ -1,7 +1,8 @@
 """cp.async.bulk, TMA tensor copies, reductions, prefetches and bulk groups (PTX ISA 8.0, 9.7.8.24 and 9.7.8.25).
 
 Decoding turns the operands into places: 16-byte rows of shared memory, and elements of global memory. The copies
-themselves are the business of `bulk_copy.py`. Tile mode only. Cache hints are accepted and change nothing.
+themselves are the business of `bulk_copy.py`. Tile mode only, and four rows at a time (sm_100). Cache hints are
+accepted and change nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ...core.memory import SharedSpace
 from ...core.scalars import DTYPES, Array, Sel
 from ...core.updates import UPDATES
 from ..operands import Read, address, error, per_thread, read
-from ..program import GLOBAL_BASE, PARAM_WINDOW, SHARED_BASE, Linker
+from ..program import GLOBAL_BASE, PARAM_WINDOW, RANK_SHIFT, SHARED_BASE, Linker
 from ..race.scopes import CTA
 from ..syntax import Address, Instruction, Integer, Operand, Symbol, Vector
 from ..table import Handler, instruction
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ..machine import Machine
 
 NOWHERE, NOTHING = np.zeros(0, np.int64), np.zeros(0, np.uint8)
+_FOUR_ROWS = ("tile::gather4", "tile::scatter4")
 _SIZE = "the size of a bulk copy must be a multiple of 16 bytes"
 
 
@@ -49,7 +51,7 @@ def rows_of(m: Machine, thread: int, addr: int, size: int, swizzle: int, align: 
 
 def in_cta(m: Machine, addr: int, rank: int) -> int:
     """The address of the same shared variable in the CTA with this rank in the cluster."""
-    return addr if m.launch.cluster_size == 1 else (addr & 0xFFFFFF) | (rank + 1) << 24
+    return addr & (1 << RANK_SHIFT) - 1 | rank << RANK_SHIFT
 
 
 def destinations(m: Machine, thread: int, mask: int | None) -> list[int | None]:
@@ -70,7 +72,7 @@ def _fetch_global(m: Machine, thread: int, offsets: Array, item: int, site: int)
     return words
 
 
-def _start_load(
+def start_load(
     m: Machine,
     thread: int,
     site: int,
@@ -82,11 +84,18 @@ def _start_load(
     align: int,
     combine: Combine | None = None,
     source: Array | None = None,
-) -> None:
-    """Send bytes to shared memory of one or several CTAs, each completing on its own barrier. `source` are the rows
-    of shared memory that they come from, if they do."""
+    pair: bool = False,
+) -> list[Load]:
+    """Send bytes to shared memory of one or several CTAs, each completing on its own barrier, or, for a `pair` of
+    CTAs, on that of the CTA of its pair which is even or odd as the barrier's is. `source` are the rows of shared
+    memory that they come from, if they do."""
+    loads = []
     for rank in destinations(m, thread, mask):
-        to, at = (target, bar_addr) if rank is None else (in_cta(m, target, rank), in_cta(m, bar_addr, rank))
+        to, at = target, bar_addr
+        if rank is not None:
+            to = in_cta(m, target, rank)
+            at = in_cta(m, bar_addr, rank & ~1 | bar_addr >> RANK_SHIFT & 1 if pair else rank)
+        _check_pair(m, to, at, pair, thread, site)
         rows = rows_of(m, thread, to, len(data), swizzle, align, site, "write")
         place = int(m.mbarriers.locate(np.array([thread]), np.array([at]), site)[0])
         barrier = m.mbarriers.get(place, thread, site)
@@ -98,6 +107,17 @@ def _start_load(
             if source is not None:
                 m.race.proxy.read(np.array([thread]), source, site, barrier.key, load.step)
         m.bulk.load(load)
+        loads.append(load)
+    return loads
+
+
+def _check_pair(m: Machine, to: int, at: int, pair: bool, thread: int, site: int) -> None:
+    """A barrier lies in the CTA that bytes go to, or with .cta_group::2 in the other one of its pair (9.7.9.27.1.2)."""
+    apart = to >> RANK_SHIFT ^ at >> RANK_SHIFT
+    if pair and m.launch.cluster_size % 2:
+        m.mbarriers.complain(".cta_group::2 needs clusters of an even number of CTAs", thread, site)
+    if apart and not (pair and apart == 1):
+        m.mbarriers.complain("the mbarrier lies in another CTA than the destination", thread, site)
 
 
 def _start_store(
@@ -123,10 +143,12 @@ def _start_store(
 
 @dataclass(slots=True)
 class _Tensor:
-    """The operand [map, {coordinates}]."""
+    """The operand [map, {coordinates}]. `rows`: of tile::gather4 or tile::scatter4, whose coordinates are a column and
+    four rows of a tensor of two dimensions."""
 
     where: Read
     coordinates: list[Read]
+    rows: bool = False
 
     def map(self, m: Machine, thread: int, addr: int, site: int) -> Descriptor:
         """The tensor map at an address: a parameter, or one in global memory."""
@@ -140,10 +162,22 @@ class _Tensor:
                 message = f"the tensor map at address {addr:#x} is refused: {chosen.problem}"
             m.fault("out_of_bounds", message, site, "tensor map", thread, "param", (None, 0))
         assert chosen is not None
-        if chosen.rank != len(self.coordinates):
-            message = f"the tensor has {chosen.rank} dimensions, the instruction {len(self.coordinates)}"
+        rank = 2 if self.rows else len(self.coordinates)
+        if chosen.rank != rank:
+            message = f"the tensor has {chosen.rank} dimensions, the instruction {rank}"
+            m.fault("out_of_bounds", message, site, "tensor map", thread, "param", (None, 0))
+        if self.rows and chosen.box_shape[1] != 1:
+            message = f"a box of four rows has one row in its map, not {chosen.box_shape[1]}"
             m.fault("out_of_bounds", message, site, "tensor map", thread, "param", (None, 0))
         return chosen
+
+    def tile(self, m: Machine, tensor: Descriptor, coordinates: list[int], thread: int, site: int) -> Box:
+        """The box at these coordinates, or of four rows, one after the other (PTX ISA 8.8, 5.5.3.4)."""
+        if not self.rows:
+            return _tile(m, tensor, coordinates, thread, site)
+        column, *rows = coordinates
+        boxes = [_tile(m, tensor, [column, row], thread, site) for row in rows]
+        return Box(*(np.concatenate(parts) for parts in zip(*((b.offsets, b.inside) for b in boxes), strict=True)))
 
 
 def _map_bytes(m: Machine, thread: int, addr: int, site: int) -> bytes:
@@ -177,12 +211,13 @@ def _tensor(operand: Operand, ins: Instruction, linker: Linker) -> _Tensor:
     if not isinstance(operand, Address) or len(operand.rest) != 1 or not isinstance(operand.rest[0], Vector):
         raise error(ins, "expected [map, {coordinates}]")
     items = operand.rest[0].items
-    if f"{len(items)}d" not in ins.mods:
+    rows = any(mod in _FOUR_ROWS for mod in ins.mods)
+    if (5, "2d" in ins.mods) != (len(items), True) if rows else f"{len(items)}d" not in ins.mods:
         raise error(ins, f"there are {len(items)} coordinates, but the instruction says otherwise")
     if isinstance(operand.base, Symbol):
         raise error(ins, "a tensor map is named by its generic address in a register (cvta.param)")
     plain = Address(operand.base, operand.offset)
-    return _Tensor(address(plain, ins, linker), [read(item, "s32", ins, linker) for item in items])
+    return _Tensor(address(plain, ins, linker), [read(item, "s32", ins, linker) for item in items], rows)
 
 
 def _tile(m: Machine, tensor: Descriptor, coordinates: list[int], thread: int, site: int) -> Box:
@@ -196,7 +231,7 @@ def _tile(m: Machine, tensor: Descriptor, coordinates: list[int], thread: int, s
 
 
 def _check_mode(ins: Instruction) -> None:
-    if any(mod.startswith(("im2col", "tile::", "cta_group")) for mod in ins.mods):
+    if any(mod.startswith("im2col") or (mod.startswith("tile::") and mod not in _FOUR_ROWS) for mod in ins.mods):
         raise error(ins, "only tile mode is supported")
 
 
@@ -222,7 +257,7 @@ def _copy_tensor(ins: Instruction, linker: Linker) -> Handler:
     target, source = address(ins.operands[0], ins, linker), _tensor(ins.operands[1], ins, linker)
     barrier = address(ins.operands[2], ins, linker)
     mask = _mask(ins, ins.operands[3:], linker)
-    site = linker.site(ins)
+    site, pair = linker.site(ins), "cta_group::2" in ins.mods
 
     def run(m: Machine, sel: Sel) -> None:
         places = [per_thread(each(m, sel), sel).tolist() for each in source.coordinates]
@@ -230,12 +265,12 @@ def _copy_tensor(ins: Instruction, linker: Linker) -> Handler:
         rows = zip(m.thread[sel].tolist(), source.where(m, sel).tolist(), target(m, sel).tolist(), strict=True)
         for index, ((thread, at, to), bar) in enumerate(zip(rows, barrier(m, sel).tolist(), strict=True)):
             tensor = source.map(m, thread, at, site)
-            box = _tile(m, tensor, [each[index] for each in places], thread, site)
+            box = source.tile(m, tensor, [each[index] for each in places], thread, site)
             data = np.tile(tensor.fill_bytes(), len(box.offsets)).view(f"u{tensor.item}")
             offsets = _inside(m, tensor, box, thread, site)[box.inside]
             data[box.inside] = _fetch_global(m, thread, offsets, tensor.item, site)
             data = tensor.converted(data).view(np.uint8)
-            _start_load(m, thread, site, to, data, bar, masks[index], tensor.swizzle, BOX_ALIGNMENT)
+            start_load(m, thread, site, to, data, bar, masks[index], tensor.swizzle, BOX_ALIGNMENT, pair=pair)
 
     return run
 
@@ -255,8 +290,9 @@ def _store_tensor(ins: Instruction, linker: Linker, reduction: str | None) -> Ha
                     f"a TMA store to the coordinates {origin}; an H200 stops at negative ones (loads may have them)"
                 )
                 m.fault("out_of_bounds", message, site, "TMA copy", thread, "global", (None, 0))
-            box = _tile(m, tensor, origin, thread, site)
-            rows_ = rows_of(m, thread, from_, tensor.box_bytes, tensor.swizzle, BOX_ALIGNMENT, site, "read")
+            box = target.tile(m, tensor, origin, thread, site)
+            size = len(box.offsets) * tensor.item
+            rows_ = rows_of(m, thread, from_, size, tensor.swizzle, BOX_ALIGNMENT, site, "read")
             combine = None if reduction is None else combine_by(reduction, tensor.dtype)
             offsets = _inside(m, tensor, box, thread, site)
             _start_store(m, thread, site, rows_, offsets, box.inside, tensor.item, combine)
@@ -309,7 +345,7 @@ def _load_bulk(ins: Instruction, linker: Linker, space: str, combine: Combine | 
             else:
                 source_rows = rows_of(m, thread, at, length, 0, 16, site, "read")
                 data = m.spaces["shared"].arena.view(8, 2)[source_rows // 16].view(np.uint8).ravel()
-            _start_load(m, thread, site, to, data, bar, masks[index], 0, 16, combine, source_rows)
+            start_load(m, thread, site, to, data, bar, masks[index], 0, 16, combine, source_rows)
 
     return run
 

@@ -1,7 +1,9 @@
 """Clusters: barrier.cluster, mapa, getctarank (PTX ISA 8.0, 9.7.12.3, 9.7.8.22, 9.7.8.23).
 
-The CTAs of a cluster stand next to each other in a batch. An address in `shared::cluster` carries the rank of its CTA,
-plus one, above bit 24; without it, it means the own CTA, so that every shared::cta address is one too.
+The CTAs of a cluster stand next to each other in a batch. An address in `shared::cluster` carries the rank of its CTA
+from bit 24 on. The window shared::cta of a CTA is that part of it: the address of a variable has the own rank in it
+(Machine.window). That is how CUTLASS finds the even CTA of a pair (include/cute/arch/copy_sm100_tma.hpp,
+Sm100MmaPeerBitMask clears bit 24); the ISA itself only has mapa.
 
 A CTA's shared memory is there until its threads have ended. A thread that accesses that of another CTA must be known,
 by one of that CTA's threads, to have done so before the last of them ends (CUDA C++ Programming Guide, "Distributed
@@ -19,15 +21,13 @@ from ...core.memory import SharedSpace
 from ...core.report import Finding
 from ...core.scalars import DTYPES, Array, Sel
 from ..operands import address, error, per_thread, read, write
-from ..program import SHARED_WINDOW, Linker
+from ..program import RANK_SHIFT, SHARED_WINDOW, Linker
 from ..syntax import Address, Instruction, Register, Symbol
 from ..table import Decoded, Handler, Kind, Outcome, instruction, whole_warp
 from ..wait_queue import Waiter
 
 if TYPE_CHECKING:
     from ..machine import Machine
-
-RANK_SHIFT = 24
 
 
 @dataclass(slots=True)
@@ -97,17 +97,18 @@ class Clusters:
         ctas = where // shared.stride
         far = np.flatnonzero(ctas != self.machine.cta[threads])
         for cta, thread in zip(ctas[far].tolist(), threads[far].tolist(), strict=True):
-            if not self._alive(cta):
+            if not self.alive(cta):
                 self._complain(thread, site)
             self.reached.setdefault(cta, {})[thread] = race.clocks.now, site
 
-    def _alive(self, cta: int) -> bool:
+    def alive(self, cta: int) -> bool:
+        """Whether a CTA has threads that have not ended."""
         first = cta * self.machine.padded
         return bool(self.machine.live[first : first + self.machine.padded].any())
 
     def _ends(self, cta: int) -> None:
         race = self.machine.race
-        if race is None or self._alive(cta):
+        if race is None or self.alive(cta):
             return
         own = np.arange(cta * self.machine.padded, (cta + 1) * self.machine.padded)
         for thread, (stamp, site) in self.reached.pop(cta, {}).items():
@@ -204,7 +205,7 @@ def _map(ins: Instruction, linker: Linker) -> Handler:
         addr = per_thread(start(m, sel), sel).astype(np.int64)
         window = SHARED_WINDOW if generic else 0
         plain = (addr - window if generic and base is None else addr) & (1 << RANK_SHIFT) - 1
-        mapped = (plain | ranks + 1 << RANK_SHIFT) + window
+        mapped = (plain | ranks << RANK_SHIFT) + window
         target(m, sel, mapped.astype(DTYPES[kind]))
 
     return run
@@ -217,7 +218,6 @@ def _rank(ins: Instruction, linker: Linker) -> Handler:
 
     def run(m: Machine, sel: Sel) -> None:
         named = per_thread(source(m, sel), sel).astype(np.int64) >> RANK_SHIFT & 0xFF
-        own = m.special("cluster_ctarank")[sel].astype(np.int64)
-        target(m, sel, np.where(named > 0, named - 1, own).astype(np.uint32))
+        target(m, sel, named.astype(np.uint32))
 
     return run

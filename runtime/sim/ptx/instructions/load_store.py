@@ -63,6 +63,7 @@ def _load(ins: Instruction, linker: Linker) -> Handler:
     if lanes != next((int(mod[1:]) for mod in ins.mods if mod in ("v2", "v4", "v8")), 1):
         raise error(ins, "the vector has another length than the instruction says")
     writers = [write(item, kind, ins, linker) for item in items]
+    elem, lanes = (8, 2 * lanes) if kind == "b128" else (elem, lanes)
 
     def run(m: Machine, sel: Sel) -> None:
         addr = where(m, sel)
@@ -70,6 +71,7 @@ def _load(ins: Instruction, linker: Linker) -> Handler:
             value = m.spaces[space].load(m, sel, addr, elem, lanes, site, strong)
         else:
             value = _load_generic(m, sel, addr, elem, lanes, site, strong)
+        value = np.ascontiguousarray(value).view(dtype) if kind == "b128" else value
         for lane, writer in enumerate(writers):
             writer(m, sel, np.ascontiguousarray(value[:, lane]).view(dtype))
 
@@ -90,7 +92,7 @@ def _load_generic(m: Machine, sel: Sel, addr: Array, elem: int, lanes: int, site
 @instruction("st", results=0)
 def _store(ins: Instruction, linker: Linker) -> Handler:
     kind = bit_kind(ins.mods[-1])
-    word = UNSIGNED[SIZES[kind]]
+    word = DTYPES[kind] if kind == "b128" else UNSIGNED[SIZES[kind]]
     space = space_of(ins, ins.operands[0], linker)
     where = address(ins.operands[0], ins, linker)
     site = linker.site(ins)
@@ -106,6 +108,7 @@ def _store(ins: Instruction, linker: Linker) -> Handler:
         value = np.empty((count(sel), len(readers)), word)
         for lane, reader in enumerate(readers):
             value[:, lane] = reader(m, sel).view(word)
+        value = value.view(np.uint64) if kind == "b128" else value
         if space is not None:
             m.spaces[space].store(m, sel, addr, value, site, strong)
             return

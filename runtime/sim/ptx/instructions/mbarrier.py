@@ -23,6 +23,7 @@ from ...core.report import Finding
 from ...core.scalars import Array, Sel, distinct
 from ..operands import Read, address, error, per_thread, read, write
 from ..program import SHARED_BASE, SHARED_WINDOW, Linker
+from ..race.async_clocks import joined
 from ..race.scopes import CLUSTER, Releases, scope_of
 from ..syntax import Address, Instruction, Sink
 from ..table import ControlHandler, Handler, Kind, Outcome, instruction
@@ -51,6 +52,8 @@ class MBarrier:
     fenced: bool = False  # the initialisation has been made visible to the async proxy
     current: Releases = field(default_factory=Releases)  # into the phase that is under way
     done: Releases = field(default_factory=Releases)  # into all phases before
+    telling: Array | None = None  # what commits tell in this phase to be complete: a row of AsyncClocks
+    told: Array | None = None  # and have told in all phases before
     arrived: dict[int, int] = field(default_factory=dict)  # in this phase: thread to instruction
     before: dict[int, int] = field(default_factory=dict)  # in the last phase
     introduced: set[int] = field(default_factory=set)  # threads that are known to know the initialisation
@@ -212,6 +215,9 @@ class MBarriers:
             for thread in part.tolist():
                 for scope, row in race.published(thread, sem.scope):
                     barrier.current.add(cta, scope, row)
+                fenced = self.machine.tensor.order.fenced.get(thread)
+                if fenced is not None:
+                    barrier.current.add(cta, sem.scope, fenced.copy())
 
     def expect(self, barrier: MBarrier, amount: int, thread: int, site: int) -> None:
         """expect_tx."""
@@ -231,6 +237,9 @@ class MBarriers:
         if self.machine.race is not None:
             barrier.done.take(barrier.current)
             barrier.current = Releases()
+            if barrier.telling is not None:
+                barrier.told = barrier.telling if barrier.told is None else joined(barrier.told, barrier.telling)
+                barrier.telling = None
             self.machine.bulk.postpone(barrier)
         self.machine.waiters.changed(barrier.key)
 
@@ -244,6 +253,8 @@ class MBarriers:
         assert async_clocks is not None
         for part in one_domain(threads, self.machine.padded):
             cta, domain = race.cta(int(part[0])), int(part[0]) // clocks.padded
+            if barrier.told is not None:  # in any scope: that operations are complete is no thread's access
+                async_clocks.give(part, barrier.told)
             found = barrier.done.heard(cta, sem.scope, cluster)
             if sem.relaxed:
                 for thread in part.tolist():

@@ -170,7 +170,8 @@ class WarpGroups:
         else:
             addr = descriptor.k_major(rows, shape.depth * shape.item // 16)
         shared = self.machine.spaces["shared"]
-        where = shared.locate(self.machine, np.full(addr.size, thread), addr.ravel(), 16, shape.site, "read")
+        own = 0 if self.machine.window is None else int(self.machine.window[thread])
+        where = shared.locate(self.machine, np.full(addr.size, thread), addr.ravel() + own, 16, shape.site, "read")
         return where.reshape(addr.shape) // 16
 
     def _tell_race(self, product: Product) -> None:

@@ -1,1 +1,2 @@
-"""Tensor memory and tcgen05, as the PTX ISA 8.8 has them in 9.7.16: one CTA, dense products (docs/blackwell.md)."""
+"""Tensor memory and tcgen05, as the PTX ISA 8.8 has them in 9.7.16: dense products, of one CTA or of a pair, also with
+block scales (docs/blackwell.md)."""

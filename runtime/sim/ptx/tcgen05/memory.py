@@ -1,12 +1,10 @@
-"""Tensor memory of a batch: 128 lanes × 512 columns of 32 bits for each CTA, its allocation, ld and st (PTX ISA 8.8,
-9.7.16.1, 9.7.16.7, 9.7.16.8).
+"""Tensor memory of a batch: 128 lanes × 512 columns of 32 bits for each CTA, ld and st (PTX ISA 8.8, 9.7.16.1,
+9.7.16.8). Which columns are allocated is in allocation.py.
 
 An address has the lane in its upper 16 bits, the column in the lower ones. A warp loads and stores lanes
-32 · (its number % 4) to + 31. ld and st are asynchronous: what they move, they move at the warp's tcgen05.wait (lazy),
-at once (eager), or either (random); the registers of an ld are not to be touched before.
-
-Each CTA has all of it: that CTAs of one multiprocessor share it, and wait for each other in alloc, is not modelled. An
-allocation begins at the first free column, under schedule "random" at the last.
+32 · (its number % 4) to + 31, in the shapes of fragments.py. ld and st are asynchronous: what they move, they move at
+the warp's tcgen05.wait (lazy), at once (eager), or either (random); the registers of an ld are not to be touched
+before.
 """
 
 from __future__ import annotations
@@ -16,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...core.memory import SharedSpace
 from ...core.report import Finding
 from ...core.scalars import Array, Sel
+from .allocation import Allocator
+from .fragments import Fragment
 from .order import COLUMNS, GROUP, GROUPS, Engine, TensorOrder
 
 if TYPE_CHECKING:
@@ -30,24 +29,16 @@ _POISON = np.uint32(0xA5A5A5A5)
 
 @dataclass(slots=True, eq=False)
 class Move:
-    """An ld or st of a warp in flight: columns from `column` on, to or from registers."""
+    """An ld or st of a warp in flight: what lies behind a lane and a column, to or from registers."""
 
     warp: int
     kind: str
+    lane: int
     column: int
+    shape: Fragment
     slots: tuple[int, ...]
     values: Array | None  # [registers, 32] of a st
     site: int
-
-
-@dataclass(frozen=True, slots=True)
-class Allocation:
-    """Columns [first, first + count) of a CTA, allocated by this instruction."""
-
-    first: int
-    count: int
-    site: int
-    thread: int
 
 
 class TensorMemory:
@@ -59,70 +50,27 @@ class TensorMemory:
         ctas = machine.ctas if self.used else 0
         self.cells = np.full((ctas, LANES, COLUMNS), _POISON, np.uint32)
         self.written = np.zeros((ctas, GROUPS, COLUMNS), bool)
-        self.freed = np.zeros((ctas, COLUMNS), bool)
-        self.live: list[list[Allocation]] = [[] for _ in range(ctas)]
-        self.relinquished: dict[int, int] = {}  # CTA: the instruction
+        self.allocator = Allocator(machine, self, ctas)
         self.moves: list[Move] = []
         self.loading: dict[tuple[int, int], Move] = {}  # register's slot, warp
         self.schedule = machine.launch.schedule
         self.order = TensorOrder(machine)
 
-    # -- allocation -------------------------------------------------------------------------------------------------
+    # -- columns ----------------------------------------------------------------------------------------------------
 
-    def allocate(self, threads: Array, places: Array, columns: int, site: int) -> None:
-        """A warp allocates; the address goes to shared memory at this arena offset."""
-        m, first = self.machine, int(threads[0])
-        cta = first // m.padded
-        if columns not in (32, 64, 128, 256, 512):
-            self.complain(f"an allocation is 32, 64, 128, 256 or 512 columns, not {columns}", site, first)
-        if cta in self.relinquished:
-            self.complain("the CTA has relinquished its permit to allocate tensor memory", site, first)
-        free = np.ones(COLUMNS, bool)
-        for each in self.live[cta]:
-            free[each.first : each.first + each.count] = False
-        starts = [at for at in range(0, COLUMNS, columns) if free[at : at + columns].all()]
-        if not starts:
-            held = sum(each.count for each in self.live[cta])
-            message = f"this waits for {columns} columns of tensor memory for ever: the CTA itself holds {held} of 512"
-            m.find(Finding("deadlock", message, m.access("alloc", site, first)), stop=True)
-        at = starts[-1 if self.schedule == "random" else 0]
-        self.live[cta].append(Allocation(at, columns, site, first))
-        self.freed[cta, at : at + columns] = False
-        self.written[cta, :, at : at + columns] = False
-        self.cells[cta, :, at : at + columns] = _POISON
-        space = m.spaces["shared"]
-        assert isinstance(space, SharedSpace)
-        if m.race is not None:
-            m.race.write("shared", threads[:1], places[:1], 4, site, False)
-        space.arena.view(4, 1)[places[:1] // 4] = at
-
-    def free(self, threads: Array, address: int, columns: int, site: int) -> None:
-        """A warp frees an allocation, all of it."""
-        m, first = self.machine, int(threads[0])
-        cta = first // m.padded
-        found = next((each for each in self.live[cta] if (each.first, each.count) == (address, columns)), None)
-        if found is None:
-            if self.freed[cta, address % COLUMNS]:
-                self.fault("use_after_free", f"column {address} is free already", site, first, "dealloc")
-            self.complain(f"there is no allocation of {columns} columns at {address:#x}", site, first)
-            return
-        span = slice(found.first, found.first + columns)
-        self.order.check(Engine("dealloc", first), threads, cta, np.arange(GROUPS), span, site, writes=True)
-        self.order.forget(cta, span)
-        self.live[cta].remove(found)
-        self.freed[cta, span] = True
-
-    def relinquish(self, threads: Array, site: int) -> None:
-        """The CTA allocates no more."""
-        self.relinquished.setdefault(int(threads[0]) // self.machine.padded, site)
+    def fresh(self, cta: int, columns: slice) -> None:
+        """These columns are allocated, and hold nothing yet."""
+        self.written[cta, :, columns] = False
+        self.cells[cta, :, columns] = _POISON
 
     def locate(self, cta: int, column: int, count: int, site: int, thread: int, what: str) -> slice:
         """Columns as a slice, if they are allocated; else a finding that ends the run."""
         if column + count <= COLUMNS:
             span = slice(column, column + count)
-            if any(each.first <= column and column + count <= each.first + each.count for each in self.live[cta]):
+            live = self.allocator.live[cta]
+            if any(each.first <= column and column + count <= each.first + each.count for each in live):
                 return span
-            if self.freed[cta, span].any():
+            if self.allocator.freed[cta, span].any():
                 self.fault("use_after_free", f"columns {column} to {column + count - 1} are free", site, thread, what)
         message = f"columns {column} to {column + count - 1} of tensor memory are not within an allocation"
         self.fault("out_of_bounds", message, site, thread, what)
@@ -130,8 +78,10 @@ class TensorMemory:
 
     # -- ld and st --------------------------------------------------------------------------------------------------
 
-    def move(self, threads: Array, address: Array, kind: str, slots: tuple[int, ...], site: int) -> None:
-        """A warp loads or stores so many registers of each lane: 32x32b."""
+    def move(
+        self, threads: Array, address: Array, kind: str, slots: tuple[int, ...], shape: Fragment, site: int
+    ) -> None:
+        """A warp loads or stores so many registers of each thread."""
         m, first = self.machine, int(threads[0])
         warp, cta = first // 32, first // m.padded
         at = int(address[0])
@@ -139,19 +89,21 @@ class TensorMemory:
         if (address != at).any():
             self.fault("lane_access", f"the lanes of a warp give different addresses to {kind}", site, first, kind)
         mine = warp % (m.padded // 32) % 4 * 32
-        if lane != mine:
+        if lane != mine and not (shape.height == GROUP and lane == mine + GROUP):
             message = f"lane {lane} of tensor memory is not this warp's, which has lanes {mine} to {mine + 31}"
             self.fault("lane_access", message, site, first, kind)
-        span = self.locate(cta, column, len(slots), site, first, kind)
-        engine, groups = Engine(kind, warp), np.array([mine // GROUP, mine // GROUP + 1])
+        columns = column + shape.touched
+        for run in np.split(columns, np.flatnonzero(np.diff(columns) > 1) + 1):
+            self.locate(cta, int(run[0]), len(run), site, first, kind)
+        engine, groups = Engine(kind, warp), lane // GROUP + np.arange(shape.height // GROUP)
         step = self.order.step(engine)
-        self.order.access(engine, step, threads, cta, groups, span, site, writes=kind == "st")
+        self.order.access(engine, step, threads, cta, groups, columns, site, writes=kind == "st")
         if kind == "ld":
-            self.check_written(cta, groups, span, site, first)
+            self.check_written(cta, groups, columns, site, first)
         values = np.array([m.regs[slot][threads] for slot in slots]) if kind == "st" else None
-        move = Move(warp, kind, column, slots, values, site)
+        move = Move(warp, kind, lane, column, shape, slots, values, site)
         if kind == "st":
-            self.written[cta, groups, span] = True
+            self.written[cta, groups[:, None], columns] = True
         else:
             for slot in slots:
                 self.loading[slot, warp] = move
@@ -163,15 +115,13 @@ class TensorMemory:
             self.moves.append(move)
 
     def _do(self, move: Move) -> None:
-        m = self.machine
-        cta, lane = move.warp * 32 // m.padded, move.warp % (m.padded // 32) % 4 * 32
-        block = self.cells[cta, lane : lane + 32, move.column : move.column + len(move.slots)]
+        m, cells = self.machine, self.cells[move.warp * 32 // self.machine.padded]
         if move.values is not None:
-            block[:] = move.values.T
+            move.shape.store(cells, move.lane, move.column, move.values)
             return
         threads = slice(move.warp * 32, move.warp * 32 + 32)
-        for number, slot in enumerate(move.slots):
-            m.regs[slot][threads] = block[:, number]
+        for slot, values in zip(move.slots, move.shape.load(cells, move.lane, move.column), strict=True):
+            m.regs[slot][threads] = values
 
     def wait(self, threads: Array, kind: str) -> None:
         """tcgen05.wait::ld or ::st of whole warps."""
@@ -202,11 +152,15 @@ class TensorMemory:
 
     # -- findings ---------------------------------------------------------------------------------------------------
 
-    def check_written(self, cta: int, groups: Array, span: slice, site: int, thread: int) -> None:
-        """Some lanes of each of these columns must have been written since the allocation."""
-        lacking = ~self.written[cta, groups, span].any(axis=0)
+    def check_written(
+        self, cta: int, groups: Array, span: slice | Array, site: int, thread: int, everywhere: bool = False
+    ) -> None:
+        """Some lanes, or all groups of lanes, of each of these columns must have been written since the allocation."""
+        columns = np.arange(COLUMNS)[span]
+        written = self.written[cta, groups[:, None], columns]
+        lacking = ~(written.all(axis=0) if everywhere else written.any(axis=0))
         if lacking.any():
-            column = span.start + int(np.flatnonzero(lacking)[0])
+            column = int(columns[lacking][0])
             message = f"column {column} of tensor memory is read, and nothing has written these lanes of it"
             access = self.machine.access("read", site, thread)
             self.machine.find(Finding("uninitialised", message, access, space="tensor"))
@@ -221,12 +175,5 @@ class TensorMemory:
         self.machine.find(Finding(kind, message, access, space="tensor"), stop=True)
 
     def end(self) -> None:
-        """The batch is over: all that was allocated must have been freed."""
-        for allocations in self.live:
-            for each in allocations:
-                message = (
-                    f"the kernel ends, and {each.count} columns of tensor memory from {each.first} on are not freed"
-                )
-                access = self.machine.access("alloc", each.site, each.thread)
-                cure = "tcgen05.dealloc on every path to the end"
-                self.machine.find(Finding("tensor_memory_leak", message, access, space="tensor", cure=cure))
+        """The batch is over."""
+        self.allocator.end()

@@ -5,7 +5,7 @@ Each access is a step of an engine: of the thread that issues products ("mma"), 
 stores ("st"). Per cell (16 lanes of a column) there is the last write and, by engine, the last read. An access is in
 order with an earlier one that conflicts if
 
-    the same thread's products   have the same accumulator and shape
+    the same thread's products   have the same accumulator and shape; or one is a tcgen05.cp, see copies.py
     the same warp                has waited for its ld or st (tcgen05.wait)
     another engine's             completion is known to each thread of the access, and known at its last
                                  fence::after_thread_sync. A product's is told by a commit's arrival; that of ld and st
@@ -16,7 +16,9 @@ order with an earlier one that conflicts if
 What threads know travels with every synchronisation, in the async proxy's clocks (race/async_clocks.py), in columns of
 these names: "tcgen05" and "tcgen05 order" of a thread (its products are complete; are issued), "tmem" and "tmem wait"
 of a warp and what it does (complete, behind a fence; complete, behind a wait: that tells a missing fence from a missing
-barrier).
+barrier). A relaxed arrival, which tells nothing else, tells what the thread's last fence::before_thread_sync had
+(9.7.16.6.3: these fences compose with relaxed operations); who has seen its phase relaxed learns that by
+fence::after_thread_sync.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ if TYPE_CHECKING:
     from ..machine import Machine
 
 GROUP = 16  # lanes of a cell
+COPY = -1  # the chain of what tcgen05.cp accesses
 GROUPS, COLUMNS = 8, 512
+_TOLD = ("tcgen05", "tcgen05 order", "tmem")  # the columns that fences tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,9 @@ class TensorOrder:
         self.writes = _fresh(machine.ctas)
         self.reads: dict[Engine, _Last] = {}
         self.after = np.zeros((machine.slots, 0), np.int64)  # what each thread knew at its last fence::after
+        code = (step.ins for step in machine.program.code)
+        self.relaxed = any(ins.name == "mbarrier" and "relaxed" in ins.mods for ins in code)
+        self.fenced: dict[int, Row] = {}  # what each thread's last fence::before tells by relaxed arrivals
 
     # -- what happens -----------------------------------------------------------------------------------------------
 
@@ -103,9 +110,31 @@ class TensorOrder:
             engine = Engine("mma", thread)
             if engine in self.steps:
                 self._complete(one, ("tcgen05 order", thread), self.steps[engine])
+            if self.machine.race is not None and self.relaxed:
+                clocks = self.machine.race.clocks
+                row = Row(clocks.first + thread // clocks.padded, np.zeros(clocks.padded, np.int64))
+                row.extra = self._own(thread, self._matrix()[thread])
+                self.fenced[thread] = row
+
+    def _own(self, thread: int, row: Array) -> Array:
+        """Of a row of clocks, what is of tensor memory."""
+        race = self.machine.race
+        assert race is not None
+        assert race.clocks.async_clocks is not None
+        columns = race.clocks.async_clocks.columns[thread // race.clocks.padded]
+        mine = [at for key, at in columns.items() if isinstance(key, tuple) and key[0] in _TOLD and at < len(row)]
+        result = np.zeros_like(row)
+        result[mine] = row[mine]
+        return result
 
     def fence_after(self, threads: Array) -> None:
         """fence::after_thread_sync: what these threads know now holds for their tcgen05 operations behind it."""
+        race = self.machine.race
+        if race is not None and race.heard and race.clocks.async_clocks is not None:
+            for thread in threads.tolist():
+                for row in race.heard.get(thread, {}).values():
+                    if row.extra is not None:
+                        race.clocks.async_clocks.give(np.array([thread]), self._own(thread, row.extra))
         matrix = self._matrix()
         if self.after.shape[1] < matrix.shape[1]:
             self.after = np.pad(self.after, ((0, 0), (0, matrix.shape[1] - self.after.shape[1])))
@@ -119,27 +148,23 @@ class TensorOrder:
             row[: 2 * race.clocks.padded] = 0  # its proxy fences, which are of threads' own accesses
         return row
 
-    def arrival(self, thread: int, steps: int, known: Array | None) -> tuple[int, Row] | None:
-        """(CTA, what a commit's arrival tells): the products of the thread, up to that step, are complete, and what
+    def arrival(self, thread: int, steps: int, known: Array | None) -> Array | None:
+        """What a commit's arrival tells: the products of the thread, up to that step, are complete, and what
         comes in order with them is; so is what the thread had `known` to be complete when it issued the last of them,
         as they are behind it (a slot that TMA filled is TMA's again by a commit alone: CUTLASS,
         include/cutlass/pipeline/sm100_pipeline.hpp, PipelineTmaUmmaAsync). None without a race model."""
-        race = self.machine.race
-        if race is None:
+        if self.machine.race is None:
             return None
-        clocks = race.clocks
         complete, order = (self._column(thread, (name, thread)) for name in ("tcgen05", "tcgen05 order"))
         extra = np.zeros(self._matrix().shape[1], np.int64)
         if known is not None:
             extra[: len(known)] = known
         extra[[complete, order]] = steps
-        domain = thread // clocks.padded
-        return race.cta(thread), Row(clocks.first + domain, np.zeros(clocks.padded, np.int64), {}, extra)
+        return extra
 
-    def is_complete(self, thread: int, step: int) -> bool:
+    def is_complete(self, thread: int, step: int, cta: int) -> bool:
         """Whether some thread of the CTA has waited for this product."""
-        padded = self.machine.padded
-        mates = np.arange(thread // padded * padded, (thread // padded + 1) * padded)
+        mates = np.arange(cta * self.machine.padded, (cta + 1) * self.machine.padded)
         return bool((self._matrix()[mates, self._column(thread, ("tcgen05", thread))] >= step).any())
 
     def _complete(self, threads: Array, key: Hashable, steps: int) -> None:
@@ -168,7 +193,7 @@ class TensorOrder:
         threads: Array,
         cta: int,
         groups: Array,
-        columns: slice,
+        columns: slice | Array,
         site: int,
         writes: bool,
         chain: int = 0,
@@ -202,7 +227,7 @@ class TensorOrder:
         threads: Array,
         cta: int,
         groups: Array,
-        columns: slice,
+        columns: slice | Array,
         site: int,
         writes: bool,
         chain: int = 0,
@@ -221,11 +246,13 @@ class TensorOrder:
             seen = np.stack([who, steps, chains, sites], 1)[steps > 0]
             for other, when, other_chain, other_site in np.unique(seen, axis=0).tolist():
                 chained = chain != 0 and chain == other_chain and hazard == "WAW"
+                if engine.kind == "mma":
+                    chained |= other_chain == COPY or (chain == COPY and hazard == "WAR")
                 lacks = self._lacks(engine, threads, self.engines[other], when, chained)
                 if lacks is not None:
                     at = int(np.flatnonzero((who == other) & (steps == when) & (sites == other_site))[0])
-                    width = len(range(*columns.indices(COLUMNS)))
-                    place = int(groups[at // width]), int(np.arange(COLUMNS)[columns][at % width])
+                    named = np.arange(COLUMNS)[columns]
+                    place = int(groups[at // len(named)]), int(named[at % len(named)])
                     self._report(lacks, hazard, engine, int(threads[0]), site, self.engines[other], other_site, place)
                     return
 

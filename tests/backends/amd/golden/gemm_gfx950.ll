@@ -205,8 +205,8 @@ for.175:
   %v.181 = phi <8 x bfloat> [%l.170, %entry], [%l.198, %for.175], !dbg !19
   %v.182 = phi <8 x bfloat> [%l.172, %entry], [%l.234, %for.175], !dbg !19
   %slot.183 = phi i32 [0, %entry], [%v.237, %for.175], !dbg !19
-  %slot.184 = phi i32 [1, %entry], [%v.240, %for.175], !dbg !19
-  %slot.185 = phi i32 [0, %entry], [%v.243, %for.175], !dbg !19
+  %slot_ahead.184 = phi i32 [1, %entry], [%v.240, %for.175], !dbg !19
+  %slot_ahead_ahead.185 = phi i32 [0, %entry], [%v.243, %for.175], !dbg !19
   %v.186 = phi i64 [%v.173, %entry], [%v.244, %for.175], !dbg !19
   %v.187 = phi i64 [%v.174, %entry], [%v.245, %for.175], !dbg !19
   %v.188 = add i32 %k.178, 1, !dbg !19
@@ -224,7 +224,7 @@ for.175:
   call void @llvm.amdgcn.s.setprio(i16 0), !dbg !22
   call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
   call void @llvm.amdgcn.s.waitcnt(i32 3955), !dbg !22  ; cdna4_interleave: RAW A_shared, B_shared, gemm.py:62+64 -> gemm.py:67
-  %v.195 = mul i32 %slot.184, 2048, !dbg !22
+  %v.195 = mul i32 %slot_ahead.184, 2048, !dbg !22
   %v.196 = add i32 %v.109, %v.195, !dbg !22
   fence syncscope("singlethread") release, !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
   call void @llvm.amdgcn.s.waitcnt(i32 49279), !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
@@ -233,7 +233,7 @@ for.175:
   %p.197 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.196, !dbg !22
   %l.198 = load <8 x bfloat>, ptr addrspace(3) %p.197, align 16, !noalias !6, !dbg !22
   %v.199 = add i32 %v.188, 2, !dbg !19
-  %v.200 = mul i32 %slot.185, 2048, !dbg !20
+  %v.200 = mul i32 %slot_ahead_ahead.185, 2048, !dbg !20
   %v.201 = add i32 %v.97, %v.200, !dbg !20
   %v.202 = mul i32 %v.188, 32, !dbg !20
   %v.203 = add i64 %v.186, 128, !dbg !20
@@ -257,7 +257,7 @@ for.175:
   %p.220 = getelementptr i8, ptr addrspace(3) %p.219, i32 1024, !dbg !20
   %v.221 = select i1 %v.209, i32 %v.95, i32 -2147483648, !dbg !20
   call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.218, ptr addrspace(3) %p.220, i32 16, i32 %v.221, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !20
-  %v.222 = mul i32 %slot.185, 1024, !dbg !21
+  %v.222 = mul i32 %slot_ahead_ahead.185, 1024, !dbg !21
   %v.223 = add i32 %v.102, %v.222, !dbg !21
   %v.224 = add i64 %v.187, 128, !dbg !21
   %base.225 = getelementptr i8, ptr addrspace(1) %B, i64 %v.224, !dbg !21
@@ -270,7 +270,7 @@ for.175:
   call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
   %acc.230 = call <4 x float> @llvm.amdgcn.mfma.f32.16x16x32.bf16(<8 x bfloat> %v.182, <8 x bfloat> %l.193, <4 x float> %C_local.180, i32 0, i32 0, i32 0), !dbg !22
   call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
-  %v.231 = mul i32 %slot.184, 1024, !dbg !22
+  %v.231 = mul i32 %slot_ahead.184, 1024, !dbg !22
   %v.232 = add i32 %v.110, %v.231, !dbg !22
   %p.233 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.232, !dbg !22
   %l.234 = load <8 x bfloat>, ptr addrspace(3) %p.233, align 16, !noalias !6, !dbg !22
@@ -279,10 +279,10 @@ for.175:
   %v.235 = add i32 %slot.183, 1, !dbg !19
   %v.236 = icmp sge i32 %v.235, 3, !dbg !19
   %v.237 = select i1 %v.236, i32 0, i32 %v.235, !dbg !19
-  %v.238 = add i32 %slot.184, 1, !dbg !19
+  %v.238 = add i32 %slot_ahead.184, 1, !dbg !19
   %v.239 = icmp sge i32 %v.238, 3, !dbg !19
   %v.240 = select i1 %v.239, i32 0, i32 %v.238, !dbg !19
-  %v.241 = add i32 %slot.185, 1, !dbg !19
+  %v.241 = add i32 %slot_ahead_ahead.185, 1, !dbg !19
   %v.242 = icmp sge i32 %v.241, 3, !dbg !19
   %v.243 = select i1 %v.242, i32 0, i32 %v.241, !dbg !19
   %v.244 = add i64 %v.186, 64, !dbg !19

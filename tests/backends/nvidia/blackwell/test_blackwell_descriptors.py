@@ -8,6 +8,7 @@ import pytest
 
 from minitile.backends.nvidia.blackwell.descriptors import (
     INSTRUCTION,
+    SCALED,
     SHARED,
     fields,
     instruction,
@@ -21,6 +22,9 @@ from minitile.backends.nvidia.blackwell.shapes import (
     F16,
     I8,
     KINDS,
+    MXF4,
+    MXF8,
+    NVF4,
     TF32,
     Kind,
     allocated,
@@ -49,6 +53,21 @@ INSTRUCTION_FIELDS = {  # CUTLASS, Triton, JAX (which shifts: no widths, but tho
     "m": ((24, 5), (24, 5), (24, 5)),
     "shift": ((30, 2), (30, 2), (30, 2)),
 }
+SCALED_FIELDS = {  # CUTLASS, InstrDescriptorBlockScaled; Triton, createScaleInstDescriptor
+    "sparsity_selector": ((0, 2), (0, 2)),
+    "sparse": ((2, 1), (2, 1)),
+    "b_scale_byte": ((4, 2), (4, 2)),
+    "a": ((7, 3), (7, 3)),
+    "b": ((10, 3), (10, 3)),
+    "negate_a": ((13, 1), (13, 1)),
+    "negate_b": ((14, 1), (14, 1)),
+    "a_mn_major": ((15, 1), (15, 1)),
+    "b_mn_major": ((16, 1), (16, 1)),
+    "n": ((17, 6), (17, 6)),
+    "scale_format": ((23, 1), (23, 1)),
+    "m": ((24, 5), (24, 5)),
+    "a_scale_byte": ((29, 2), (29, 2)),
+}
 SHARED_FIELDS = {  # CUTLASS, Triton
     "start": ((0, 14), (0, 14)),
     "leading": ((16, 14), (16, 14)),
@@ -60,7 +79,10 @@ SHARED_FIELDS = {  # CUTLASS, Triton
 }
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [(INSTRUCTION, INSTRUCTION_FIELDS), (SHARED, SHARED_FIELDS)])
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [(INSTRUCTION, INSTRUCTION_FIELDS), (SCALED, SCALED_FIELDS), (SHARED, SHARED_FIELDS)],
+)
 def test_fields(ours, theirs):
     assert {name: places[0] for name, places in theirs.items()} == dict(ours)
     assert all(other in (None, places[0]) for places in theirs.values() for other in places[1:])
@@ -126,6 +148,27 @@ def test_formats():
         assert kind_of(*dtypes, into) is kind
 
 
+def test_formats_with_scales():
+    """CUTLASS: MXF8F6F4Format, MXF4Format (E2M1 is 1), ScaleFormat; Triton: getTypeEncoding, scaleType. The bytes of a
+    word that an instruction may begin at: PTX ISA 8.8, 9.7.16.10.7."""
+    for dtypes, scale, kind, numbers in (
+        (("e4m3", "e5m2"), "u8", MXF8, (0, 1, 1)),
+        (("e2m1", "e2m1"), "u8", MXF4, (1, 1, 1)),
+        (("e2m1", "e2m1"), "e4m3", NVF4, (1, 1, 0)),
+    ):
+        assert kind_of(*dtypes, "f32", scale) is kind
+        assert kind_of(*dtypes, "f32") is (F8F6F4 if kind is MXF8 else None)
+        for byte in range(0, 4, kind.factors):
+            found = fields(SCALED, instruction(kind, dtypes, "f32", 128, 64, (False, False), scale_byte=byte))
+            assert (found["a"], found["b"], found["scale_format"]) == numbers
+            assert (found["m"] << 4, found["n"] << 3) == (128, 64)
+            assert found["a_scale_byte"] == found["b_scale_byte"] == byte
+    whole = instruction(MXF8, ("e4m3", "e4m3"), "f32", 128, 256, (False, False))
+    assert whole == 1 << 27 | 1 << 23 | 256 >> 3 << 17
+    with pytest.raises(ValueError, match="M is 64 or 128"):
+        instruction(MXF8, ("e4m3", "e4m3"), "f32", 64, 64, (False, False))
+
+
 def test_what_is_refused():
     with pytest.raises(ValueError, match="does not multiply f16 by bf16"):
         instruction(F16, ("f16", "bf16"), "f32", 128, 64, (False, False))
@@ -148,7 +191,7 @@ def test_what_is_refused():
 
 
 def test_words_and_fields_are_inverse():
-    for layout in (INSTRUCTION, SHARED):
+    for layout in (INSTRUCTION, SCALED, SHARED):
         for name, (_, bits) in layout.items():
             value = (1 << bits) - 1
             assert fields(layout, word(layout, **{name: value})) == {each: value * (each == name) for each in layout}
@@ -174,8 +217,9 @@ def test_shapes(kind: Kind) -> None:
     for group, m, n in itertools.product((1, 2), (16, 32, 64, 96, 128, 192, 256), range(300)):
         table = "i8" if kind is I8 else "f16"
         allowed = all(n in source[table, group].get(m, set()) for source in (ISA, CUTLASS))
+        allowed = allowed and not (kind.factors and m == 64)  # with scales M is 128, of a pair 128 or 256
         assert (misfit(kind, m, n, group) == "") == (n in columns(kind, m, group)) == allowed, (group, m, n)
-    assert kind.k == {"f16": 16, "tf32": 8, "f8f6f4": 32, "i8": 32}[kind.name]
+    assert kind.k == {"f16": 16, "tf32": 8, "mxf4": 64, "mxf4nvf4": 64}.get(kind.name, 32)
 
 
 def test_shapes_with_a_in_tensor_memory():

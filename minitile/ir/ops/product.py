@@ -1,0 +1,25 @@
+"""What products of matrices have in common, whether they add to tiles (tile.py) or to tensor memory (blackwell.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from minitile.ir.core import Op, Value
+
+
+class Product(Op):
+    """a · b; `*_format`: what an operand of bytes holds, packed along K; "": elements of its dtype."""
+
+    if TYPE_CHECKING:
+        a: Value
+        b: Value
+        a_format: str
+        b_format: str
+
+    @property
+    def formats(self) -> tuple[str, str]:
+        """What the elements of a and b are."""
+        return self.a_format or self.a.dtype.name, self.b_format or self.b.dtype.name
+
+    def factors(self) -> tuple[Value, ...]:
+        return self.a, self.b

@@ -1,0 +1,60 @@
+"""Blocks: runs of arithmetic whose results are a function of registers alone, so that they are computed once for each
+content of what they read (semantics.Machine.pass_block)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from minitile.proof.text import ARITHMETIC, Instruction, Loop, Program
+
+_MEETINGS = ("elect", "shfl", "vote", "redux", "match", "mma", "activemask")  # lanes meet in them, or depend on it
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Instructions that compute `writes` of `reads`; `end`: what is executed next."""
+
+    end: int
+    code: tuple[Instruction, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+def blocks(program: Program, touches: Sequence[int], around: Sequence[Sequence[Loop]]) -> list[Block | None]:
+    """The block that begins at each instruction. `touches`: products' registers that each instruction accesses.
+    `around`: loops around it whose counters tell one question from another (registers.Registers.instance)."""
+    code, counters = program.code, {each.counter for each in program.loops}
+    targets = {each.target for each in code}
+    alone = [
+        not touches[each.pc] and _is_function(each, around[each.pc]) and counters.isdisjoint(each.writes)
+        for each in code
+    ]
+    found: list[Block | None] = []
+    for begin in range(len(code)):
+        now, inside = begin, []
+        while begin not in program.regions and now < len(code) and alone[now] and (now == begin or now not in targets):
+            inside.append(code[now])
+            now = program.next_kept[now + 1]
+        written: dict[str, None] = {}
+        read: dict[str, None] = {}
+        for each in inside:
+            read.update((name, None) for name in each.reads if name not in written)
+            written.update((name, None) for name in each.writes)
+        found.append(Block(now, tuple(inside), tuple(read), tuple(written)) if inside else None)
+    return found
+
+
+def _is_function(each: Instruction, around: Sequence[Loop]) -> bool:
+    """Whether an instruction asks nothing, as tests and minima of bounds do, and accesses no shared memory. A test of
+    equality asks within loops only, where its question is one of a round."""
+    return (
+        each.base in ARITHMETIC
+        and each.base not in (*_MEETINGS, "min")
+        and (each.base != "setp" or (not around and each.op.startswith(("setp.eq.", "setp.ne."))))
+        and (each.base != "ld" or each.op.startswith(("ld.param.", "ld.global.")))
+        and not each.guard
+    )
+
+
+__all__ = ["Block", "blocks"]

@@ -1,0 +1,54 @@
+"""benchmarks/blackwell_estimate.py against numbers worked out by hand, and docs/blackwell.md against its table."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "blackwell.md"
+
+
+@pytest.fixture
+def module(modules_of_benchmarks):
+    return importlib.import_module("blackwell_estimate")
+
+
+def found(module, name):
+    (case,) = (case for case in module.CASES if case.name == name)
+    return module.estimate(case)
+
+
+def test_gemm(module):
+    """A tile of 128 × 256, K = 4096 by 64 steps."""
+    cycles = found(module, "GEMM bf16")
+    assert cycles["tensor"] == 128 * 256 * 4096 / 4096
+    step = (128 + 256) * 64 * 2  # bytes of A and B: written by TMA, and read
+    assert cycles["shared"] == 64 * 2 * step / 128
+    assert cycles["tensor memory"] == 128 * 256 * 4 / 256  # the accumulator is loaded once
+    assert cycles["MUFU"] == 0
+
+
+def test_pairs(module):
+    """Each block writes and reads half of B."""
+    assert found(module, "GEMM bf16, pairs")["shared"] == 64 * 2 * (128 + 128) * 64 * 2 / 128
+
+
+@pytest.mark.parametrize(("name", "share"), [("GEMM e4m3", 2), ("GEMM int8", 2), ("GEMM tf32", 0.5)])
+def test_narrow(module, name, share):
+    assert found(module, name)["tensor"] == 128 * 256 * 4096 / 4096 / share
+
+
+def test_attention(module):
+    """Two blocks of 128 queries by 128 keys, heads of 128: 4 · 128³ operations at 8192 a cycle are 1024 for one."""
+    cycles = found(module, "attention, heads of 128")
+    assert cycles["tensor"] == 2 * 4 * 128**3 / 8192
+    assert cycles["MUFU"] == pytest.approx(2 * 128 * 128 / 16, rel=0.02)  # and one for each row
+    read = 2 * (128 * 128 * 2 + 128 * 128 * 2 + 128 * 128 * 2)  # queries, keys; weights are in tensor memory; values
+    written = 2 * 128 * 128 * 2  # keys, values
+    assert cycles["shared"] == (read + written) / 128
+
+
+def test_the_page_has_the_table(module):
+    assert "\n".join(module.table()) in PAGE.read_text(encoding="utf-8")

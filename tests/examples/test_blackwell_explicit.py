@@ -1,0 +1,260 @@
+"""T.alloc_tmem, T.tcgen05_gemm and their kin: right and race-free in all schedules, with roles and without; nothing of
+the program's synchronisation is to spare; what tensor memory has not is said."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from mutation_testing import surviving_mutants
+from support import error, poisoned, random
+from test_blackwell import launch
+
+import minitile as mt
+import minitile.language as T
+from minitile.ir.diagnostics import MinitileError, TargetError
+
+TARGETS = ("sm_100a", pytest.param("sm_103a", marks=pytest.mark.slow))
+BF16 = ml_dtypes.bfloat16
+SCHEDULES = ("lazy", "eager", "random")
+pytestmark = pytest.mark.parametrize("target", TARGETS)
+
+
+def arguments(m: int, n: int, k: int, element: Any = BF16) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(m + n + k)
+    return random(rng, (m, k), element), random(rng, (n, k), element), poisoned((m, n))
+
+
+def exact(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a.astype(np.float64) @ b.astype(np.float64).T
+
+
+@mt.kernel
+def single_role(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+    block_M=128,
+    block_N=64,
+    threads=128,
+):
+    """All threads copy, one issues, all wait."""
+    M, K = A.shape
+    N = B.shape[0]
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+        A_shared = T.alloc_shared((block_M, 64), A.dtype)
+        B_shared = T.alloc_shared((block_N, 64), B.dtype)
+        C_tmem = T.alloc_tmem((block_M, block_N), T.float32)
+        C_local = T.alloc_fragment((block_M, block_N), T.float32)
+        done = T.alloc_barrier(1)
+        for k in T.Pipelined(T.ceildiv(K, 64), num_stages=2):
+            T.copy(A[by * block_M, k * 64], A_shared)
+            T.copy(B[bx * block_N, k * 64], B_shared)
+            T.tcgen05_gemm(A_shared, B_shared, C_tmem, transpose_B=True, mbar=done, clear_accum=(k == 0))
+            T.mbarrier_wait_parity(done, k % 2)
+        T.copy(C_tmem, C_local)
+        T.copy(C_local, C[by * block_M, bx * block_N])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(
+    "tiles", [{}, {"block_M": 64, "block_N": 128}, {"block_M": 256, "threads": 256}, {"threads": 256}]
+)
+@pytest.mark.parametrize("size", [(1, 17, 8), (130, 72, 200)])
+def test_one_role(target: str, size: tuple[int, int, int], tiles: dict[str, int], schedule: str) -> None:
+    a, b, c = arguments(*size)
+    ptx = launch(single_role, (a, b, c), target, schedule, **tiles)
+    assert error(c, exact(a, b)) <= 1e-5
+    assert "tcgen05.mma" in ptx
+
+
+@mt.kernel
+def three_roles(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+    slots=2,
+    tiles=2,
+):
+    """One warpgroup copies by TMA, one issues, one loads and stores: of `tiles` tiles of rows in turn, each in one of
+    two accumulators."""
+    K = A.shape[1]
+    with T.Kernel(T.ceildiv(B.shape[0], 64), threads=384) as bx:
+        A_shared = T.alloc_shared((slots, 128, 32), A.dtype)
+        B_shared = T.alloc_shared((slots, 64, 32), B.dtype)
+        even, odd = T.alloc_tmem((128, 64), T.float32), T.alloc_tmem([128, 64], T.float32)
+        C_local = T.alloc_fragment((128, 64), T.float32)
+        full = T.alloc_barrier([128] * slots)
+        free = T.alloc_barrier([1] * slots)
+        ready = T.alloc_barrier([1] * 2)
+        loaded = T.alloc_barrier([128] * 2)
+        steps = T.ceildiv(K, 32)
+        with T.ws(1):
+            for i in range(tiles * steps):
+                T.mbarrier_wait_parity(free[i % slots], (i // slots + 1) % 2)
+                T.tma_copy(A[i // steps * 128, i % steps * 32], A_shared[i % slots, :, :], barrier=full[i % slots])
+                T.tma_copy(B[bx * 64, i % steps * 32], B_shared[i % slots, :, :], barrier=full[i % slots])
+                T.mbarrier_arrive(full[i % slots])
+        with T.ws(2):
+            for t in range(tiles):
+                T.mbarrier_wait_parity(loaded[t % 2], (t // 2 + 1) % 2)
+                T.tcgen05_after_thread_sync()
+                for k in range(steps):
+                    i = t * steps + k
+                    T.mbarrier_wait_parity(full[i % slots], i // slots % 2)
+                    if t % 2 == 0:
+                        T.tcgen05_gemm(
+                            A_shared[i % slots, :, :],
+                            B_shared[i % slots, :, :],
+                            even,
+                            False,
+                            True,
+                            mbar=free[i % slots],
+                            clear_accum=k == 0,
+                        )
+                    else:
+                        T.tcgen05_gemm(
+                            A_shared[i % slots, :, :],
+                            B_shared[i % slots, :, :],
+                            odd,
+                            False,
+                            True,
+                            mbar=None,
+                            clear_accum=k == 0,
+                        )
+                        T.tcgen05_mma_arrive(free[i % slots])
+                T.tcgen05_mma_arrive(ready[t % 2])
+        with T.ws(0):
+            for t in range(tiles):
+                T.mbarrier_wait_parity(ready[t % 2], t // 2 % 2)
+                if t % 2 == 0:
+                    T.copy(even, C_local)
+                else:
+                    T.copy(odd, C_local)
+                T.tcgen05_before_thread_sync()
+                T.mbarrier_arrive(loaded[t % 2])
+                T.copy(C_local, C[t * 128, bx * 64])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("tiles", "k"), [(1, 8), (2, 200), (5, 72)])
+def test_three_roles(target: str, tiles: int, k: int, schedule: str) -> None:
+    a, b, c = arguments(128 * tiles - 3, 72, k)
+    ptx = launch(three_roles, (a, b, c), target, schedule, tiles=tiles)
+    assert "cp.async.bulk.tensor" in ptx
+    assert error(c, exact(a, b)) <= 1e-5
+
+
+@mt.kernel
+def factor_in_tensor_memory(
+    A: T.Tensor((128, 64), T.bfloat16), B: T.Tensor((32, 64), T.bfloat16), C: T.Tensor((128, 32), T.float32)
+):
+    """(A + A) · Bᵀ; A and what is added to come from fragments, part by part."""
+    with T.Kernel(1, threads=128):
+        B_shared = T.alloc_shared((32, 64), B.dtype)
+        a = T.alloc_fragment((128, 32), A.dtype)
+        c = T.alloc_fragment((128, 32), T.float32)
+        A_tmem = T.alloc_tmem((128, 64), A.dtype)
+        C_tmem = T.alloc_tmem((128, 32), T.float32)
+        done = T.alloc_barrier(1)
+        T.copy(B, B_shared)
+        for part in range(2):
+            T.copy(A[0, part * 32], a)
+            for i, j in T.Parallel(128, 32):
+                a[i, j] = a[i, j] + a[i, j]
+            if part == 0:
+                T.copy(a, A_tmem[:, 0:32])
+            else:
+                T.copy(a, A_tmem[:, 32:64])
+        T.fill(c, 1)
+        T.copy(c, C_tmem)
+        T.tcgen05_gemm(A_tmem, B_shared, C_tmem, transpose_B=True, mbar=done)
+        T.mbarrier_wait_parity(done, 0)
+        T.copy(C_tmem[:, 0:16], C[0:128, 0:16])
+        T.copy(C_tmem[:, 16:32], C[0:128, 16:32])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_factor_in_tensor_memory(target: str, schedule: str) -> None:
+    a, b, c = arguments(128, 32, 64)
+    ptx = launch(factor_in_tensor_memory, (a, b, c), target, schedule)
+    assert re.search(r"tcgen05\.mma\S+ \[%\S+\], \[", ptx)  # A by an address
+    assert error(c, 1 + 2 * exact(a, b)) <= 1e-5
+
+
+@pytest.mark.parametrize(
+    "kernel", [single_role, factor_in_tensor_memory, pytest.param(three_roles, marks=pytest.mark.slow)]
+)
+def test_mutants(target: str, kernel: Any) -> None:
+    """Without any one of the waits, arrivals and barriers of the program, or of the fences, commits and the dealloc
+    that are the compiler's, it is at fault. But the compiler does not know what a program's mbarrier is for: behind a
+    wait for TMA alone, and before a product of the thread whose products were the last ones, its fence is to spare; as
+    is that of the mbarriers, and all but the last of several waits for cp.async."""
+    arrays = arguments(128, 32, 64) if kernel is factor_in_tensor_memory else arguments(384, 64, 136)
+    given = {"tiles": 3} if kernel is three_roles else {}
+    survivors, count = surviving_mutants(kernel.compile(*arrays, target=target, **given), arrays)
+    assert count >= 12
+    after = "tcgen05.fence::after" if kernel is not factor_in_tensor_memory else "none"
+    spare = ("fence.mbarrier_init", "bar.warp.sync", "cp.async", after)
+    assert [each for each in survivors if not any(word in each for word in spare)] == []
+
+
+# What is not ---------------------------------------------------------------------------------------------------------
+
+
+@mt.kernel
+def faulty(A: T.Tensor((128, 64), T.bfloat16), C: T.Tensor((128, 128), T.float32), what=""):
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((128, 64), A.dtype)
+        c = T.alloc_tmem((100 if what == "rows" else 128, 128), T.float32)
+        more = [T.alloc_tmem((128, 128), T.float32) for _ in range(4 if what == "columns" else 0)]
+        f = T.alloc_fragment((128, 128), T.float32)
+        done = T.alloc_barrier(1)
+        T.copy(A, a)
+        if what == "element":
+            for i in T.Parallel(128):
+                C[i, 0] = c[i, 0]
+        elif what == "some rows":
+            T.copy(c[0:64, :], f[0:64, :])
+        elif what == "depth":
+            T.tcgen05_gemm(a[:, 0:8], a[:, 0:8], c, transpose_B=True, mbar=done)
+        elif what == "fragment":
+            T.tcgen05_gemm(a, a, f, transpose_B=True, mbar=done)
+        elif what == "shape":
+            T.tcgen05_gemm(a, a, c, mbar=done)
+        elif what == "pair":
+            T.tcgen05_gemm(a, a, c, transpose_B=True, mbar=done, use_2cta=True)
+        elif what == "barrier":
+            T.tcgen05_gemm(a, a, c, transpose_B=True, mbar=a)
+        for each in more:
+            T.copy(each, f)
+        if what in ("columns", "some rows"):
+            T.copy(f, C)
+
+
+FAULTS = {
+    "rows": r"T.alloc_tmem of 100×128: rows are 64, or come in blocks of 128",
+    "columns": r"640 columns of tensor memory: there are 512",
+    "element": r"whole columns",
+    "some rows": r"whole columns",
+    "depth": r"T.tcgen05_gemm: K = 8 is not a multiple of 16",
+    "fragment": r"T.tcgen05_gemm's C is the fragment f",
+    "shape": r"with transpose_A=False, transpose_B=True they fit",
+    "pair": r"pairs of blocks are not there yet",
+    "barrier": r"T.tcgen05_gemm: .* is no barrier",
+}
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_what_is_not(target: str, what: str) -> None:
+    with pytest.raises(MinitileError, match=FAULTS[what]) as raised:
+        faulty.compile(target=target, what=what)
+    assert raised.value.loc is not None
+
+
+def test_other_targets(target: str) -> None:
+    with pytest.raises(TargetError, match=r"sm_90a has no T\.alloc_tmem"):
+        factor_in_tensor_memory.compile(target="sm_90a")

@@ -56,6 +56,7 @@ def facts(launch: Launch) -> dict[str, Any]:
         "shared": launch.shared,
         "divides": dict(sorted(launch.divides.items())),
         "least": dict(sorted(launch.least.items())),
+        "grid": {axis: repr(size) for axis, size in sorted(launch.grid.items())},
     }
 
 

@@ -20,7 +20,6 @@ from minitile.proof.semantics import Fork, Machine, Question, Residue
 from minitile.proof.state import ALL, State, Warp, bits, without_empty
 from minitile.proof.text import ARITHMETIC, Fault, Launch, Program, Refused, parse
 from minitile.proof.values import (
-    NEAR,
     TOP,
     UNIFORM,
     Affine,
@@ -442,7 +441,7 @@ class Explorer:
         """Lowers all counters of a base by one number, if all stay high enough and no warp can join anew."""
         values = [v.value for w in state.warps for r in w.registers.values() for v in counters_in(r) if v.base == base]
         modulus = self.machine.modulus_of(base)
-        lowest = self.machine.floor(base) + NEAR  # so that a little may be subtracted
+        lowest = self.machine.floor(base) + self.machine.room
         by = (min(values) - lowest) // modulus * modulus
         if by <= 0 or any(self._may_start(warp, base) for warp in state.warps):
             return

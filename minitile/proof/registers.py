@@ -13,6 +13,7 @@ from functools import lru_cache
 from math import gcd, lcm
 from typing import Any
 
+from minitile.proof.implied import above_of_quotient, from_facts, from_quotients, least_by_grid
 from minitile.proof.operations import computed, is_real
 from minitile.proof.state import ALL, State, Warp, lanes_in
 from minitile.proof.text import ATOMIC, INTEGER, Instruction, Launch, Program, Refused
@@ -121,6 +122,7 @@ class Registers:
 
     def __init__(self, program: Program, launch: Launch, residues: Mapping[Any, tuple[int, int]]) -> None:
         self.program, self.launch = program, launch
+        self.in_grid = least_by_grid(launch.grid)
         self.wanted: dict[Any, int] = {}  # moduli by which counters would have to be known
         given = {("param", name): (n, 0) for name, n in launch.divides.items() if n >= WORTHWHILE}
         self.residues = given | {key: each for key, each in residues.items() if is_symbol(key)}
@@ -128,6 +130,7 @@ class Registers:
         self.modulus = lcm(*(modulus for modulus, _ in residues.values()), 2 if given else 1)
         self.small = 1 + max((abs(n) for n in _constants(program) if abs(n) < SMALL), default=0)
         self.loops = {each.counter: each for each in program.loops}
+        self.room, self.from_numbers = _subtracted(program), _from_numbers(program)
         outer = [a for a in program.loops if any(a is not b and a.head <= b.head <= a.back for b in program.loops)]
         self.around = [tuple(a for a in outer if a.head <= pc <= a.back) for pc in range(len(program.code))]
 
@@ -173,11 +176,12 @@ class Registers:
         """A counter that has been shifted is at this or above, and so is what is computed from it."""
         return self.constants(base) + self.near(base) + self.modulus_of(base)
 
-    def stepped(self, result: Value, *operands: Value) -> Value:
-        """A sum. A counter that is at the floor may have been shifted: what is below the floor is not known then."""
+    def stepped(self, result: Value, *operands: Value, room: int = 0) -> Value:
+        """A sum. A counter that is at the floor may have been shifted: what is below the floor is not known then. A
+        loop's own counter has not before it is above it by `room`."""
         if not isinstance(result, Counter) or result.value >= self.floor(result.base):
             return result
-        shifted = any(isinstance(v, Counter) and v.value >= self.floor(v.base) for v in operands)
+        shifted = any(isinstance(v, Counter) and v.value >= self.floor(v.base) + room for v in operands)
         return UNIFORM if shifted else result
 
     # -- operands
@@ -269,6 +273,9 @@ class Registers:
             return second if first in (0, 1) or second == ends else UNIFORM
         if value in state.facts:
             return state.facts[value]
+        for implied in (from_facts(state.facts, value), from_quotients(state.oracle, LAUNCH, value)):
+            if implied is not None:
+                return implied
         if ask:
             order = tuple(sorted({v.value for v in counters_in(value)}, reverse=True)[:1])
             raise Fork(Question("fact", value, 0, order))
@@ -334,6 +341,9 @@ class Registers:
             if high is not None and value >= high:
                 return 0
             if small:
+                implied = above_of_quotient(state.facts, difference, value)
+                if implied is not None:
+                    return implied
                 break
         order = tuple(v.value if isinstance(v, Counter) else v for v in base[1] if v is not TOP and v is not UNIFORM)
         raise Fork(Question("bound", key, value, (*order, value)))
@@ -348,6 +358,8 @@ class Registers:
 
     def lowest(self, key: Any) -> int:
         """A value that a bound is above at any rate."""
+        if not key[0][0] and key[1] in self.in_grid:
+            return self.in_grid[key[1]]
         if key[0][0] or not not_negative(Affine(key[1], 0)):
             return FAR
         least = sum(c * self.launch.least.get(name[1], 0) for name, c in key[1] if name[0] == "param")
@@ -503,7 +515,8 @@ class Registers:
                 if by * divisor <= MOST_ROUNDS:
                     key = ("since", counter.base[0]) if counter.base[0] else None
                     self.wanted[key] = lcm(self.wanted.get(key, 1), by * divisor)
-            return by_lane(lambda x, y: self.stepped(binary(name, kind, x, y, modulus), x, y), a, b)
+            room = self.room if args[1] in self.from_numbers else 0
+            return by_lane(lambda x, y: self.stepped(binary(name, kind, x, y, modulus), x, y, room=room), a, b)
         if form == "mad":
             a, b, c = (self.operand(warp, arg, 32) for arg in args[1:4])
             kind = said[0]
@@ -623,6 +636,28 @@ def _constants(program: Program) -> list[int]:
     names = {arg for each in compared for arg in each.args[1:]}
     moved = [each.args[1] for each in program.code if each.base == "mov" and each.args[0] in names]
     return [int(arg, 0) for arg in (*names, *moved) if INTEGER.fullmatch(arg)]
+
+
+def _subtracted(program: Program) -> int:
+    """What the text subtracts from counters, where it is little: shifted ones are to be above their floor by that."""
+    counters = {each.counter for each in program.loops}
+    found = [NEAR]
+    for each in program.code:
+        if each.base in ("add", "sub") and each.args[1] in counters and INTEGER.fullmatch(each.args[2]):
+            less = int(each.args[2], 0) * (1 if each.base == "sub" else -1)
+            found += [less] * (0 < less < SMALL)
+    return max(found)
+
+
+def _from_numbers(program: Program) -> frozenset[str]:
+    """Counters of loops that start at numbers of the text only, and else only grow."""
+    counters = {each.counter for each in program.loops}
+    for each in program.code:
+        for name in counters.intersection(each.writes):
+            grows = each.base == "add" and each.args[1] == name and re.fullmatch(r"[1-9]\d*", each.args[2])
+            if each.guard or not (grows or (each.base == "mov" and INTEGER.fullmatch(each.args[1]))):
+                counters.discard(name)
+    return frozenset(counters)
 
 
 def _made_of_loaded(program: Program) -> frozenset[str]:

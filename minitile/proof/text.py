@@ -52,7 +52,8 @@ class Launch:
 
     boxes: bytes that a copy by each tensor map moves, by the parameter's name. threads: of the block; None: what
     `.reqntid` says. shared: bytes of dynamic shared memory; None: what the comment at its declaration says. divides:
-    what a parameter is a multiple of, by its name. least: what it is at least.
+    what a parameter is a multiple of, by its name. least: what it is at least. grid: how many blocks there are along
+    x, y, z, where that is known: a number, ("param", name), or (operation, a, b) with add, sub, mul, floordiv.
     """
 
     boxes: Mapping[str, int]
@@ -60,6 +61,7 @@ class Launch:
     shared: int | None = None
     divides: Mapping[str, int] = field(default_factory=dict)
     least: Mapping[str, int] = field(default_factory=dict)
+    grid: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,6 @@ SHARED = {"triton_gemm_pipelined": 24576, "triton_gemm": 8192, "triton_softmax":
 EXPECTED = {
     # The fence stands behind the barrier, in threads that have not stored: docs/memory.md asks for it before.
     "triton_gemm_pipelined_sm_90": "no proxy fence since line",
-    # Whether there is a step is asked of k < 32, and in the loop of 0 < k / 32: that the two are one is not known.
-    "nvrtc_gemm_async_sm_80": "reads bytes that nothing has written",
-    "nvrtc_gemm_async_sm_90a": "reads bytes that nothing has written",
 }
 
 

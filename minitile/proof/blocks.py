@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from minitile.proof.text import ARITHMETIC, Instruction, Loop, Program
+from minitile.proof.text import ARITHMETIC, Instruction, Program
 
 _MEETINGS = ("elect", "shfl", "vote", "redux", "match", "mma", "activemask")  # lanes meet in them, or depend on it
 
@@ -21,15 +21,11 @@ class Block:
     writes: tuple[str, ...]
 
 
-def blocks(program: Program, touches: Sequence[int], around: Sequence[Sequence[Loop]]) -> list[Block | None]:
-    """The block that begins at each instruction. `touches`: products' registers that each instruction accesses.
-    `around`: loops around it whose counters tell one question from another (registers.Registers.instance)."""
+def blocks(program: Program, touches: Sequence[int]) -> list[Block | None]:
+    """The block that begins at each instruction. `touches`: products' registers that each instruction accesses."""
     code, counters = program.code, {each.counter for each in program.loops}
     targets = {each.target for each in code}
-    alone = [
-        not touches[each.pc] and _is_function(each, around[each.pc]) and counters.isdisjoint(each.writes)
-        for each in code
-    ]
+    alone = [not touches[each.pc] and _is_function(each) and counters.isdisjoint(each.writes) for each in code]
     found: list[Block | None] = []
     for begin in range(len(code)):
         now, inside = begin, []
@@ -45,13 +41,13 @@ def blocks(program: Program, touches: Sequence[int], around: Sequence[Sequence[L
     return found
 
 
-def _is_function(each: Instruction, around: Sequence[Loop]) -> bool:
+def _is_function(each: Instruction) -> bool:
     """Whether an instruction asks nothing, as tests and minima of bounds do, and accesses no shared memory. A test of
-    equality asks within loops only, where its question is one of a round."""
+    equality may ask within a loop: what it gives then is not kept (Machine.pass_block)."""
     return (
         each.base in ARITHMETIC
         and each.base not in (*_MEETINGS, "min")
-        and (each.base != "setp" or (not around and each.op.startswith(("setp.eq.", "setp.ne."))))
+        and (each.base != "setp" or each.op.startswith(("setp.eq.", "setp.ne.")))
         and (each.base != "ld" or each.op.startswith(("ld.param.", "ld.global.")))
         and not each.guard
     )

@@ -122,6 +122,7 @@ class Registers:
 
     def __init__(self, program: Program, launch: Launch, residues: Mapping[Any, tuple[int, int]]) -> None:
         self.program, self.launch = program, launch
+        self.asked = False  # whether an answer was made use of
         self.in_grid = least_by_grid(launch.grid)
         self.wanted: dict[Any, int] = {}  # moduli by which counters would have to be known
         given = {("param", name): (n, 0) for name, n in launch.divides.items() if n >= WORTHWHILE}
@@ -401,6 +402,7 @@ class Registers:
         known = isinstance(a, Affine) and not variables_in(a) and abs(number) < self.small
         if not known or not FAR < number - 1 - a.const <= number - a.const < self.constants(base):
             return compare(name, kind, a, b)
+        self.asked = True
         above = [self.later(state, base, number + n - a.const, Affine(a.terms, 0)) for n in (-1, 0)]
         found = logic("and", above[0], negate(above[1]))
         return negate(found) if name == "ne" else found

@@ -119,7 +119,7 @@ class Machine(Products):
         self.open = [self._open(each) for each in program.code]
         self.touches = [self._bits({*each.reads, *each.writes}) for each in program.code]
         self.named = [self._named(each) for each in program.code]
-        self.blocks = blocks(program, self.touches, self.around)
+        self.blocks = blocks(program, self.touches)
         self.left: dict[tuple[Any, ...], tuple[Value, ...]] = {}  # what blocks leave, by place and what they read
         self.plain = [is_plain(each) for each in program.code]
         self.computes = [  # whether nothing that matters lies between an open branch and its end
@@ -165,13 +165,19 @@ class Machine(Products):
         return same and quiet and self.program.live[end].isdisjoint(computed)
 
     def pass_block(self, state: State, warp: Warp, block: Block) -> None:
-        """Executes a block by all lanes, or takes from before what it leaves."""
+        """Executes a block by all lanes, or takes from before what it leaves, unless that hangs on answers."""
         key = (warp.pc, *(self.value(warp, name) for name in block.reads))
         left = self.left.get(key)
         if left is None:
-            for each in block.code:
-                self.arithmetic(state, warp, each, ALL)
-            self.left[key] = tuple(warp.registers[name] for name in block.writes)
+            before, self.asked = dict(warp.registers), False
+            try:
+                for each in block.code:
+                    self.arithmetic(state, warp, each, ALL)
+            except Fork:
+                warp.registers = before
+                raise
+            if not self.asked:
+                self.left[key] = tuple(warp.registers[name] for name in block.writes)
         else:
             warp.registers.update(zip(block.writes, left, strict=True))
         warp.pc = block.end

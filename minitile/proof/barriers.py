@@ -22,6 +22,14 @@ class Lap(Fault):
         self.pc = pc
 
 
+def initialised(state: State, warp: Warp, lanes: int) -> None:
+    """A fence by these lanes: copies see the mbarriers that they have initialised."""
+    for barrier in state.mbarriers.values():
+        number, lane = divmod(barrier.by, 32)
+        if warp.number == number and lanes >> lane & 1:
+            warp.learn(barrier.fence, 1 << lane)
+
+
 def arrive(state: State, warp: Warp, at: int, lanes: int, line: int, times: int, expect: int) -> None:
     """Each of these lanes arrives `times` times and expects so many bytes."""
     barrier = state.mbarriers[at]

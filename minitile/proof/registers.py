@@ -13,7 +13,7 @@ from functools import lru_cache
 from math import gcd, lcm
 from typing import Any
 
-from minitile.proof.implied import above_of_quotient, from_facts, from_quotients, least_by_grid
+from minitile.proof.launches.implied import above_of_quotient, from_facts, from_quotients, least_by_grid
 from minitile.proof.operations import computed, is_real
 from minitile.proof.state import ALL, State, Warp, lanes_in
 from minitile.proof.text import ATOMIC, INTEGER, Instruction, Launch, Program, Refused

@@ -498,19 +498,12 @@ class Machine(Products):
 
     def fence(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
         if each.op == "fence.mbarrier_init.release.cluster":
-            self.initialised(state, warp, lanes)
+            barriers.initialised(state, warp, lanes)
         elif each.op in ("fence.proxy.async", "fence.proxy.async.shared::cta"):
             fence(state, warp, lanes)
-            self.initialised(state, warp, lanes)
+            barriers.initialised(state, warp, lanes)
         elif not each.op.startswith(_IDLE_FENCES):
             raise Refused(each.line, f"not known: {each.op}")
-
-    @staticmethod
-    def initialised(state: State, warp: Warp, lanes: int) -> None:
-        for at in state.mbarriers:
-            number, lane = divmod(state.mbarriers[at].by, 32)  # a fence is for what its own thread has initialised
-            if warp.number == number and lanes >> lane & 1:
-                warp.learn(state.mbarriers[at].fence, 1 << lane)
 
     def bar(self, state: State, warp: Warp, each: Instruction, lanes: int) -> bool:
         if lanes != ALL:

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice, product
 from typing import Any
 
-from minitile.proof.implied import size_of_grid
+from minitile.proof.launches.implied import size_of_grid
 from minitile.proof.text import Launch
 from minitile.proof.values import Affine, Predicate, binary, compare, symbol
 

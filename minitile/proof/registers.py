@@ -210,7 +210,7 @@ class Registers:
 
     def address(self, warp: Warp, arg: str, lanes: int, line: int) -> tuple[int, ...]:
         """An address for each lane; of lanes that do not take part, 0."""
-        match = re.fullmatch(r"\[(%?\w+)(?:\+(-?\d+))?\]", arg)
+        match = re.fullmatch(r"\[(%?~?\w+)(?:\+(-?\d+))?\]", arg)
         values = lanes_of(self.value(warp, match[1]) if match else TOP)
         for lane in bits(lanes):
             if not isinstance(values[lane], int):

@@ -447,9 +447,10 @@ def _recount(flow: Flow, head: int, back: int, form: _Test) -> None:
     step, test = flow.items[at], flow.items[place]
     kind = "s32" if form.kind == "b32" or by < 0 else form.kind
     new: list[Statement] = []
+    checks: list[Statement] = []
     beyond = int(how in ("le", "ge"))
     if by > 0:
-        new.append(_made(line, "mov.b32", j, _start(flow, counter, head, back)))
+        begin = _start(flow, counter, head, back)
         offset = beyond - form.more
         stepped = [replace(step, op="add.s32", args=(j, j, str(by)))]
         if _is_live(flow, counter, head, back):
@@ -468,8 +469,8 @@ def _recount(flow: Flow, head: int, back: int, form: _Test) -> None:
         else:
             limit = bound
     else:
-        start = flow.register()
-        new += [_made(line, "mov.b32", start, counter), _made(line, "mov.b32", j, "0")]
+        start, begin = flow.register(), "0"
+        new.append(_made(line, "mov.b32", start, counter))
         stepped = [
             replace(step, op="add.s32", args=(j, j, str(-by))),
             _made(step.line, "sub.s32", counter, start, j),
@@ -486,15 +487,19 @@ def _recount(flow: Flow, head: int, back: int, form: _Test) -> None:
             limit = start
     quiet = ("bra", "st.global", "red.global", "prefetch", "nanosleep")
     inside = flow.items[head:back]
-    synchronises = not all(each.op.startswith(quiet) or _only_computes(flow, each) for each in inside)
-    if synchronises and (how == "ne" or (form.kind == "u32" and by < 0)):
-        # It ends where one by `<` would, but does it end?
-        old = flow.items[back]
-        flow.items[back + 1 : back + 1] = [replace(old, labels=(), op="~beyond", args=())]
+    doubtful = form.how == "ne" or form.kind == "u32"  # it goes on as one by `<` would, but does it?
+    old = flow.items[back]
+    if doubtful and not all(each.op.startswith(quiet) or _only_computes(flow, each) for each in inside):
+        differs = flow.register()
+        checks = [
+            _made(line, "xor.pred", differs, old.guard, truth),
+            Statement(line, (), differs, old.negated, "~beyond", ()),
+        ]
         new += _beyond(flow, form, counter, line)
+    new.append(_made(line, "mov.b32", j, begin))  # once its bound is known
     flow.items[back] = replace(flow.items[back], guard=truth, negated=False)
     # Statements behind move: the later place is changed first.
-    added = [_made(test.line, f"setp.lt.{kind}", truth, j, limit)]
+    added = [_made(test.line, f"setp.lt.{kind}", truth, j, limit), *checks]
     for where, old, extra in sorted(((place, test, added), (at, step, stepped)), key=lambda e: -e[0]):
         if extra is added:
             flow.items[where : where + 1] = [old, *extra]
@@ -507,17 +512,19 @@ def _beyond(flow: Flow, form: _Test, counter: str, line: int) -> list[Statement]
     """What no run may come to: a loop to `!=` that is first tested beyond its bound; one that goes down to what an
     unsigned number is never below."""
     first, found = flow.register(), flow.register()
+    offset = form.more + (form.by if form.at < form.place else 0)
+    made = [_made(line, "add.s32", first, counter, str(offset))]
+
+    def never(how: str, a: str, b: str) -> list[Statement]:
+        return [_made(line, f"setp.{how}.s32", found, a, b), Statement(line, (), found, False, "~beyond.asked", ())]
+
     if form.how == "ne":
-        offset = form.more + (form.by if form.at < form.place else 0)
-        test = "setp.gt.s32" if form.by > 0 else "setp.lt.s32"
-        made = [
-            _made(line, "add.s32", first, counter, str(offset)),
-            _made(line, test, found, first, form.bound),
-        ]
-        return [*made, Statement(line, (), found, False, "~beyond.asked", ())]
-    least = -form.by - (form.how == "gt")
-    made = [_made(line, "mov.b32", first, form.bound), _made(line, "setp.lt.s32", found, first, str(least))]
-    return [*made, Statement(line, (), found, False, "~beyond", ())]
+        made += never("gt" if form.by > 0 else "lt", first, form.bound)
+    elif form.by < 0:
+        made += never("lt", first, "0")
+        least = -form.by - (form.how == "gt")
+        made += [_made(line, "mov.b32", first, form.bound), *never("lt", first, str(least))]
+    return made
 
 
 def _with(each: Statement, old: str, new: str) -> Statement:

@@ -107,7 +107,7 @@ class Machine(Products):
         self.together = together
         sizes = [_SHARED.fullmatch(each.op) for each in program.code]
         self.unit = min([4, *(int(each[2]) // 8 for each in sizes if each)])
-        self.memory = Memory(self.unit, BASE, program.shared)
+        self.memory = Memory(self.unit, ((BASE + at, size) for at, size in program.arrays.values()))
         self.guessed = False  # whether an access was taken for executed of which that is not known
         self.products = self._product_registers()
         self.covered: dict[tuple[tuple[int, int, int, int], ...], Footprint] = {}

@@ -182,6 +182,9 @@ def _body(text: str) -> tuple[str, str, list[tuple[int, str]]]:
     return entries[0], text[:begin], list(enumerate(lines, text.count("\n", 0, begin) + 1))
 
 
+GAP = 1024  # bytes between shared arrays, which may lie in any order: so that what is beyond one is in no other
+
+
 def _arrays(header: str, body: list[tuple[int, str]], launch: Launch) -> tuple[dict[str, tuple[int, int]], int]:
     """Shared arrays and their bytes together; a dynamic array stands behind the others."""
     declared = re.compile(
@@ -200,7 +203,7 @@ def _arrays(header: str, body: list[tuple[int, str]], launch: Launch) -> tuple[d
             if (each[4] == "") is not dynamic:
                 continue
             align = int(each[1] or 16)
-            start = -(-end // align) * align
+            start = -(-(end + GAP * bool(arrays)) // align) * align
             size = int(each[4]) * int(each[2]) // 8 if each[4] else int(each[5] or 0) if launch.shared is None else launch.shared
             if each[3] in arrays or any(each[3] in re.findall(r"[\w$]+", other) for other in others):
                 raise Refused(0, f"a name that stands for two variables: {each[3]}")

@@ -119,9 +119,7 @@ def wait(state: State, warp: Warp, at: int, lanes: int, each: Instruction, parit
     return True
 
 
-def meet(
-    state: State, warp: Warp, number: int, threads: int, line: int, waits: bool, kind: str = ""
-) -> None:
+def meet(state: State, warp: Warp, number: int, threads: int, line: int, waits: bool, kind: str = "") -> None:
     """A whole warp arrives at a named barrier; if it waits, it stands at it until State.warps' `at` is taken back.
     `kind`: the reduction that it takes part in."""
     barrier = state.named.get(number, NamedBarrier())

@@ -723,6 +723,7 @@ def _always_before(flow: Flow, names: list[str]) -> int:
 
 def _recount_stride(flow: Flow, t: str, start: str, step: str) -> None:
     bounds: dict[str, str] = {}
+    unsigned = False
     for each in flow.items:
         match = re.fullmatch(r"setp\.(\w\w)\.([sub]32)", each.op)
         if not match or t not in each.args[1:3] or len(each.args) != 3:
@@ -731,6 +732,7 @@ def _recount_stride(flow: Flow, t: str, start: str, step: str) -> None:
         how = how if each.args[1] == t else _SWAPPED.get(how, "")
         if how in ("lt", "ge") and other.startswith("%") and _is_fixed(flow, other):
             bounds.setdefault(other, flow.register())
+            unsigned |= match[2] == "u32"
     bounds = {other: limit for other, limit in bounds.items() if _always_before(flow, [other, start, step]) >= 0}
     if not bounds:
         return
@@ -759,9 +761,18 @@ def _recount_stride(flow: Flow, t: str, start: str, step: str) -> None:
     for other, limit in bounds.items():
         place = _always_before(flow, [name for name in (other, start, step) if not re.fullmatch(r"%n?ctaid\..", name)])
         line = flow.items[place - 1].line if place else 0
+        # A stride below 1, or what is no number below 2^31 where it is compared as one without a sign.
+        found = flow.register()
+        few = [(step, "1", "~beyond.asked"), *((each, "0", "~beyond") for each in (start, other) if unsigned)]
+        checks = [
+            made
+            for name, least, op in few
+            for made in (_made(line, "setp.lt.s32", found, name, least), Statement(line, (), found, False, op, ()))
+        ]
         flow.insert(
             max(place, 0),
             [
+                *checks,
                 _made(line, "sub.s32", limit, other, start),
                 _made(line, "add.s32", limit, limit, step),
                 _made(line, "sub.s32", limit, limit, "1"),

@@ -197,14 +197,21 @@ def _arrays(header: str, body: list[tuple[int, str]], launch: Launch) -> tuple[d
     if len(found) != len(re.findall(r"(?<![\w.:])\.shared\b", code)):
         raise Refused(0, "a shared variable that is not an array of one dimension")
     others = re.findall(r"(?<![\w.:])\.(?:local|global|const|param)\b[^;,)]*", code)
-    arrays, end = {}, 0
+    arrays: dict[str, tuple[int, int]] = {}
+    end = 0
     for dynamic in (False, True):
         for each in found:
             if (each[4] == "") is not dynamic:
                 continue
             align = int(each[1] or 16)
             start = -(-(end + GAP * bool(arrays)) // align) * align
-            size = int(each[4]) * int(each[2]) // 8 if each[4] else int(each[5] or 0) if launch.shared is None else launch.shared
+            size = (
+                int(each[4]) * int(each[2]) // 8
+                if each[4]
+                else int(each[5] or 0)
+                if launch.shared is None
+                else launch.shared
+            )
             if each[3] in arrays or any(each[3] in re.findall(r"[\w$]+", other) for other in others):
                 raise Refused(0, f"a name that stands for two variables: {each[3]}")
             arrays[each[3]] = start, size

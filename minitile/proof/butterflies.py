@@ -64,7 +64,7 @@ def same_in_all_lanes(code: list[Any], reaching: Sites) -> Iterator[int]:
                     by = number(shuffle.pc, shuffle.args[2])
                     full = number(shuffle.pc, shuffle.args[4]) in (-1, 0xFFFFFFFF) if len(shuffle.args) == 5 else False
                     named = shuffle.args[0].partition("|")[0] == y[1] and number(shuffle.pc, shuffle.args[3]) == 31
-                    inside = begin[shuffle.pc] == within and shuffle.pc < each.pc
+                    inside = begin[shuffle.pc] == within and x[0] < shuffle.pc < each.pc
                     if (
                         full
                         and named

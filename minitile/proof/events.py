@@ -75,13 +75,15 @@ class MBarrier:
 
 @dataclass(frozen=True, slots=True)
 class NamedBarrier:
-    """bar.sync and bar.arrive of one number: threads it is for, warps that have arrived and those of them that wait."""
+    """bar.sync and bar.arrive of one number: threads it is for, warps that have arrived and those of them that wait.
+    `kind`: the reduction that it makes."""
 
     threads: int = 0
     arrived: int = 0
     waiting: int = 0
     released: int = 0
     last: int = 0
+    kind: str = ""
 
 
 __all__ = ["Access", "Footprint", "MBarrier", "NamedBarrier", "Product", "replace"]

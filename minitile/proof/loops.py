@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from minitile.proof.reading import Statement
 
 LONGEST_HEAD = 64  # statements that are copied to the end of a loop, at most
+FAR = 1 << 30  # a test against a constant beyond this may never fail
 INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "ne": "ne", "eq": "eq"}
 _NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "ne": "eq", "eq": "ne"}
@@ -214,7 +215,7 @@ def _wait(flow: Flow, at: int) -> None:
         return
     if any(i.labels for i in (*ahead[1:], *((each,) if ahead else ()))) or not _is_repeatable(flow, ahead):
         return
-    written = {name for i in inside for name in flow.writes(i)}
+    written = {each.args[0], *(name for i in inside for name in flow.writes(i))}
     if any(name in arg for name in written for arg in each.args[1:]) or any(
         name in arg for name in written for i in ahead for arg in i.args[1:]
     ):
@@ -369,7 +370,7 @@ def _tested(flow: Flow, head: int, back: int) -> tuple[int, str, str, str] | Non
     if not made or flow.items[made[-1]].guard or not flow.is_always(made[-1], head, back):
         return None
     match = re.fullmatch(r"setp\.(\w\w)\.([sub]32)", flow.items[made[-1]].op)
-    if not match or len(flow.items[made[-1]].args) != 3:
+    if not match or len(flow.items[made[-1]].args) != 3 or flow.items[made[-1]].args[0] != branch.guard:
         return None
     name = _ALIASES.get(match[1], match[1])
     return made[-1], _NEGATED.get(name, "") if branch.negated else name, match[2], branch.guard
@@ -425,7 +426,9 @@ def _form(flow: Flow, head: int, back: int) -> _Test | None:
                 continue
         fixed = bound.startswith("%") or _number(bound) is not None
         step = _steps(flow, counter, head, back) if counter.startswith("%") and fixed else None
-        if step is None or flow.defined(bound, head, back):
+        if step is None or flow.defined(bound, head, back) or not -FAR < (_number(bound) or 0) < FAR:
+            continue
+        if kind == "u32" and (_number(bound) or 0) < 0:
             continue
         at, by = step
         if counter != name and derived[0] < at < place:
@@ -444,9 +447,10 @@ def _recount(flow: Flow, head: int, back: int, form: _Test) -> None:
     step, test = flow.items[at], flow.items[place]
     kind = "s32" if form.kind == "b32" or by < 0 else form.kind
     new: list[Statement] = []
+    checks: list[Statement] = []
     beyond = int(how in ("le", "ge"))
     if by > 0:
-        new.append(_made(line, "mov.b32", j, _start(flow, counter, head)))
+        begin = _start(flow, counter, head, back)
         offset = beyond - form.more
         stepped = [replace(step, op="add.s32", args=(j, j, str(by)))]
         if _is_live(flow, counter, head, back):
@@ -465,8 +469,8 @@ def _recount(flow: Flow, head: int, back: int, form: _Test) -> None:
         else:
             limit = bound
     else:
-        start = flow.register()
-        new += [_made(line, "mov.b32", start, counter), _made(line, "mov.b32", j, "0")]
+        start, begin = flow.register(), "0"
+        new.append(_made(line, "mov.b32", start, counter))
         stepped = [
             replace(step, op="add.s32", args=(j, j, str(-by))),
             _made(step.line, "sub.s32", counter, start, j),
@@ -481,15 +485,46 @@ def _recount(flow: Flow, head: int, back: int, form: _Test) -> None:
             new.append(_made(line, "add.s32", limit, start, str(offset)))
         else:
             limit = start
+    quiet = ("bra", "st.global", "red.global", "prefetch", "nanosleep")
+    inside = flow.items[head:back]
+    doubtful = form.how == "ne" or form.kind == "u32"  # it goes on as one by `<` would, but does it?
+    old = flow.items[back]
+    if doubtful and not all(each.op.startswith(quiet) or _only_computes(flow, each) for each in inside):
+        differs = flow.register()
+        checks = [
+            _made(line, "xor.pred", differs, old.guard, truth),
+            Statement(line, (), differs, old.negated, "~beyond", ()),
+        ]
+        new += _beyond(flow, form, counter, line)
+    new.append(_made(line, "mov.b32", j, begin))  # once its bound is known
     flow.items[back] = replace(flow.items[back], guard=truth, negated=False)
     # Statements behind move: the later place is changed first.
-    added = [_made(test.line, f"setp.lt.{kind}", truth, j, limit)]
+    added = [_made(test.line, f"setp.lt.{kind}", truth, j, limit), *checks]
     for where, old, extra in sorted(((place, test, added), (at, step, stepped)), key=lambda e: -e[0]):
         if extra is added:
             flow.items[where : where + 1] = [old, *extra]
         else:
             flow.items[where : where + 1] = extra
     flow.before_loop(head, back + len(added) + len(stepped) - 1, new)
+
+
+def _beyond(flow: Flow, form: _Test, counter: str, line: int) -> list[Statement]:
+    """What no run may come to: a loop to `!=` that is first tested beyond its bound; one that goes down to what an
+    unsigned number is never below."""
+    first, found = flow.register(), flow.register()
+    offset = form.more + (form.by if form.at < form.place else 0)
+    made = [_made(line, "add.s32", first, counter, str(offset))]
+
+    def never(how: str, a: str, b: str) -> list[Statement]:
+        return [_made(line, f"setp.{how}.s32", found, a, b), Statement(line, (), found, False, "~beyond.asked", ())]
+
+    if form.how == "ne":
+        made += never("gt" if form.by > 0 else "lt", first, form.bound)
+    elif form.by < 0:
+        made += never("lt", first, "0")
+        least = -form.by - (form.how == "gt")
+        made += [_made(line, "mov.b32", first, form.bound), *never("lt", first, str(least))]
+    return made
 
 
 def _with(each: Statement, old: str, new: str) -> Statement:
@@ -500,11 +535,14 @@ def _with(each: Statement, old: str, new: str) -> Statement:
 
 def _is_live(flow: Flow, name: str, head: int, back: int) -> bool:
     """Whether a register may be read behind a loop, before it is written again."""
-    todo = [back + 1, *(flow.target(each) for each in flow.items[head : back + 1] if each.op.startswith("bra"))]
+    inside = (flow.target(each) for each in flow.items[head : back + 1] if each.op.startswith("bra"))
+    todo = [back + 1, *(n for n in inside if not head <= n <= back)]
     seen: set[int] = set()
     while todo:
         n = todo.pop()
-        if n in seen or head <= n <= back or not 0 <= n < len(flow.items):
+        if n == head:
+            return True  # the loop begins again with it
+        if n in seen or head < n <= back or not 0 <= n < len(flow.items):
             continue
         seen.add(n)
         each = flow.items[n]
@@ -556,14 +594,14 @@ def _grown(flow: Flow, n: int, head: int, back: int, form: _Test) -> tuple[list[
     match = re.fullmatch(r"(add|sub)\.[su](32|64)", each.op)
     if not match or each.guard or len(each.args) != 3 or each.args[0] != each.args[1] or each.args[0] == j:
         return None
-    r, step = each.args[1], _constant(each.args[2])
+    r, step = each.args[1], _constant(each.args[2], int(match[2]))
     if step is None or step == 0 or flow.defined(r, head, back) != [n] or not flow.is_always(n, head, back):
         return None
     step = -step if match[1] == "sub" else step
     if step % form.by:
         return None
     times, first, moved = step // form.by, flow.register(), flow.register()
-    line, start = each.line, _start(flow, j, head)
+    line, start = each.line, _start(flow, j, head, back)
     moves = step if n < form.at else 0
     known = _number(start)
     ahead = -known * times if known is not None else 0
@@ -588,16 +626,18 @@ def _grown(flow: Flow, n: int, head: int, back: int, form: _Test) -> tuple[list[
     return before, within
 
 
-def _constant(arg: str) -> int | None:
+def _constant(arg: str, width: int) -> int | None:
     value = int(arg, 0) if INTEGER.fullmatch(arg) else None
-    if value is not None and 1 << 31 <= value < 1 << 32:
+    if value is not None and width == 32 and 1 << 31 <= value < 1 << 32:
         value -= 1 << 32
     return value if value is not None and abs(value) < 1 << 31 else None
 
 
-def _start(flow: Flow, counter: str, head: int) -> str:
+def _start(flow: Flow, counter: str, head: int, back: int) -> str:
     """What a counter is set to in front of a loop: a number, or the register that it is moved from, if that stands
-    there; else the counter."""
+    there and no other way leads into the loop; else the counter."""
+    if any(flow.target(each) == head for n, each in enumerate(flow.items) if not head <= n <= back):
+        return counter
     for n in range(head - 1, -1, -1):
         each = flow.items[n]
         if each.op.startswith("bra") and not each.guard:
@@ -683,6 +723,7 @@ def _always_before(flow: Flow, names: list[str]) -> int:
 
 def _recount_stride(flow: Flow, t: str, start: str, step: str) -> None:
     bounds: dict[str, str] = {}
+    unsigned = False
     for each in flow.items:
         match = re.fullmatch(r"setp\.(\w\w)\.([sub]32)", each.op)
         if not match or t not in each.args[1:3] or len(each.args) != 3:
@@ -691,6 +732,7 @@ def _recount_stride(flow: Flow, t: str, start: str, step: str) -> None:
         how = how if each.args[1] == t else _SWAPPED.get(how, "")
         if how in ("lt", "ge") and other.startswith("%") and _is_fixed(flow, other):
             bounds.setdefault(other, flow.register())
+            unsigned |= match[2] == "u32"
     bounds = {other: limit for other, limit in bounds.items() if _always_before(flow, [other, start, step]) >= 0}
     if not bounds:
         return
@@ -719,9 +761,18 @@ def _recount_stride(flow: Flow, t: str, start: str, step: str) -> None:
     for other, limit in bounds.items():
         place = _always_before(flow, [name for name in (other, start, step) if not re.fullmatch(r"%n?ctaid\..", name)])
         line = flow.items[place - 1].line if place else 0
+        # A stride below 1, or what is no number below 2^31 where it is compared as one without a sign.
+        found = flow.register()
+        few = [(step, "1", "~beyond.asked"), *((each, "0", "~beyond") for each in (start, other) if unsigned)]
+        checks = [
+            made
+            for name, least, op in few
+            for made in (_made(line, "setp.lt.s32", found, name, least), Statement(line, (), found, False, op, ()))
+        ]
         flow.insert(
             max(place, 0),
             [
+                *checks,
                 _made(line, "sub.s32", limit, other, start),
                 _made(line, "add.s32", limit, limit, step),
                 _made(line, "sub.s32", limit, limit, "1"),

@@ -6,6 +6,7 @@ aligned to its size (else it is refused), so masks are exact.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from minitile.proof.events import Access, Footprint
@@ -14,11 +15,14 @@ from minitile.proof.text import Fault
 
 
 class Memory:
-    """Footprints by content, so that they compare by identity. `outside`: units that are not the block's."""
+    """Footprints by content, so that they compare by identity. `arrays`: where they begin, and their bytes. `outside`:
+    units that are of none."""
 
-    def __init__(self, unit: int, begin: int, size: int) -> None:
+    def __init__(self, unit: int, arrays: Iterable[tuple[int, int]]) -> None:
         self.unit = unit
-        self.outside = (-1 << -(-(begin + size) // unit)) | ((1 << begin // unit) - 1)
+        self.outside = -1
+        for begin, size in arrays:
+            self.outside &= ~(((1 << -(-size // unit)) - 1) << begin // unit)
         self.known: dict[tuple[tuple[int, int], ...], Footprint] = {}
         self.unions: dict[tuple[int, int], Footprint] = {}
         self.made: dict[tuple[tuple[int, ...], int, int, bool], Footprint] = {}

@@ -178,8 +178,8 @@ def split_operands(text: str) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _declare(scope: _Scope, line: int, text: str) -> None:
-    """`.reg`: names within a scope, and names without %, are given new ones."""
+def _declare(scope: _Scope, line: int, text: str, taken: set[str]) -> None:
+    """`.reg`: names within a scope, and names without %, are given new ones, which are not `taken`."""
     match = _DECLARED.fullmatch(text[:-1].strip())
     if not match:
         raise Refused(line, f"not known: {text}")
@@ -192,12 +192,20 @@ def _declare(scope: _Scope, line: int, text: str) -> None:
         for name in (f"{found[1]}{n}" for n in range(int(found[2]))) if found[2] else (found[1],):
             if name in scope.registers:
                 raise Refused(line, f"a register twice: {name}")
-            scope.registers[name] = f"%{name.lstrip('%').replace('$', '_')}__{scope.number}"
+            scope.registers[name] = _fresh(f"%{name.lstrip('%').replace('$', '_')}__{scope.number}", line, taken)
+
+
+def _fresh(name: str, line: int, taken: set[str]) -> str:
+    if name in taken:
+        raise Refused(line, f"a name that stands for another: {name}")
+    taken.add(name)
+    return name
 
 
 def statements(body: list[tuple[int, str]]) -> tuple[list[Statement], frozenset[str]]:
     """The statements of a body in one flat scope, and labels at its end (before what is not an instruction)."""
     pieces, scopes, stack, count = [], {0: _Scope(0)}, [0], 0
+    taken = {name for _, text in body for name in _NAME.findall(text)}
     for line, text in _pieces(body):
         if text == "{":
             count += 1
@@ -211,10 +219,10 @@ def statements(body: list[tuple[int, str]]) -> tuple[list[Statement], frozenset[
             name, scope = text[:-1], scopes[stack[-1]]
             if name in scope.labels:
                 raise Refused(line, f"label twice: {name}")
-            scope.labels[name] = f"{name}__{scope.number}" if scope.number else name
+            scope.labels[name] = _fresh(f"{name}__{scope.number}", line, taken) if scope.number else name
             pieces.append((line, text, tuple(stack)))
         elif re.match(r"\.reg\b", text):
-            _declare(scopes[stack[-1]], line, text)
+            _declare(scopes[stack[-1]], line, text, taken)
         elif text.startswith(_SILENT):
             if len(stack) > 1 and not text.startswith((".loc", ".pragma")):
                 raise Refused(line, f"within a scope: {text}")

@@ -611,7 +611,7 @@ def _located(values: Value, offset: int, lanes: int) -> tuple[int, ...] | None:
 @lru_cache(maxsize=4096)
 def _operand_of_address(arg: str) -> tuple[str, int]:
     """[%r+4]: register or name, and offset; ("", 0) of another form."""
-    match = re.fullmatch(r"\[(%?\w+)(?:\+(-?\d+))?\]", arg)
+    match = re.fullmatch(r"\[(%?~?\w+)(?:\+(-?\d+))?\]", arg)
     return (match[1], int(match[2] or 0)) if match else ("", 0)
 
 

@@ -109,7 +109,7 @@ class Machine(Products):
         self.together = together
         sizes = [_SHARED.fullmatch(each.op) for each in program.code]
         self.unit = min([4, *(int(each[2]) // 8 for each in sizes if each)])
-        self.memory = Memory(self.unit, BASE, program.shared)
+        self.memory = Memory(self.unit, ((BASE + at, size) for at, size in program.arrays.values()))
         self.guessed = False  # whether an access was taken for executed of which that is not known
         self.products = self._product_registers()
         self.covered: dict[tuple[tuple[int, int, int, int], ...], Footprint] = {}
@@ -201,6 +201,9 @@ class Machine(Products):
         if each.base == "bra":
             self.branch(state, warp, each)
             return True
+        if each.base == "~beyond":
+            self.beyond(state, warp, each)
+            return True
         lanes, sure = ALL, True
         if each.guard or warp.mask != ALL:
             lanes, known = self.possible(state, warp, each)
@@ -216,6 +219,16 @@ class Machine(Products):
             return False
         warp.pc += 1
         return True
+
+    def beyond(self, state: State, warp: Warp, each: Instruction) -> None:
+        """What loops.py puts where no run may come. `asked`: of sizes alone it is asked for; of what is computed of
+        them it is taken for granted (docs/proof.md), if nothing is known to the contrary."""
+        value = warp.registers.get(each.guard, TOP)
+        values, made = lanes_of(value), {key[0] for key in symbols_in(value)}
+        asked = each.op.endswith(".asked") and made <= {"param", "above", "not", "lt"}
+        if any(self.truth(state, values[lane], asked) == 1 - each.negated for lane in bits(warp.mask)):
+            raise Refused(each.line, "a loop that passes by its bound")
+        warp.pc += 1
 
     def pass_region(self, warp: Warp, region: Region) -> None:
         """Some number of rounds of a loop that only computes. Where all that it reads is one for the launch, so is what
@@ -516,7 +529,7 @@ class Machine(Products):
             for name in each.writes:
                 warp.registers[name] = UNIFORM
             came = state.named[number].waiting if number in state.named else 0
-            barriers.meet(state, warp, number, threads, each.line, True)
+            barriers.meet(state, warp, number, threads, each.line, True, each.op)
             if warp.at < 0:
                 self.reduced(state, warp, each, number, came)
         elif each.op in ("bar.sync", "barrier.sync", "bar.arrive"):
@@ -592,7 +605,7 @@ class Machine(Products):
         self, warp: Warp, each: Instruction, arg: str, size: int, lanes: int, to_all: bool = False
     ) -> tuple[Footprint, bool]:
         """What lanes access, and whether they access all of it; else each some place of its share, not known which."""
-        match = re.fullmatch(r"\[(%?\w+)(?:\+(-?\d+))?\]", arg)
+        match = re.fullmatch(r"\[(%?~?\w+)(?:\+(-?\d+))?\]", arg)
         values = lanes_of(self.value(warp, match[1]) if match else TOP)
         if to_all or not any(isinstance(values[lane], Among) for lane in bits(lanes)):
             addresses = self.address(warp, arg, lanes, each.line)
@@ -641,8 +654,7 @@ class Machine(Products):
         terms = {v.terms if isinstance(v, Affine) else None for n, v in enumerate(values) if lanes >> n & 1}
         if match and terms == {WINDOW.terms}:
             shared = tuple(v.const % (1 << 32) if isinstance(v, Affine) else 0 for v in values)
-            name, kept = "%_generic", warp.registers.get("%_generic")
-            assert kept is None
+            name = "%~generic"
             warp.registers[name] = shared
             place = f"[{name}{match[2]}]"
             args = (each.args[0], place) if load else (place, each.args[1])
@@ -766,6 +778,7 @@ class Machine(Products):
         """cp.async.mbarrier.arrive.noinc: once the copies that these lanes have started are complete, each arrives. It
         brings that, and what barriers have told before; of accesses nothing else."""
         at = self.mbarrier_at(state, warp, each.args[0], lanes, each.line)
+        self.token(state, at)  # older ones of this parity are void
         accesses = 0
         for access in state.accesses:
             accesses |= access.id | access.fence

@@ -29,7 +29,7 @@ ARITHMETIC = frozenset(_ARITHMETIC.split())
 # Instructions that do more than to write a register.
 _EVENTS = """
     bra ret bar barrier fence membar mbarrier cp wgmma st stmatrix ldmatrix griddepcontrol setmaxnreg prefetch nanosleep
-    red atom"""
+    red atom ~beyond"""
 EVENTS = frozenset(_EVENTS.split())
 
 
@@ -184,21 +184,38 @@ def _body(text: str) -> tuple[str, str, list[tuple[int, str]]]:
     return entries[0], text[:begin], list(enumerate(lines, text.count("\n", 0, begin) + 1))
 
 
+GAP = 1024  # bytes between shared arrays, which may lie in any order: so that what is beyond one is in no other
+
+
 def _arrays(header: str, body: list[tuple[int, str]], launch: Launch) -> tuple[dict[str, tuple[int, int]], int]:
     """Shared arrays and their bytes together; a dynamic array stands behind the others."""
     declared = re.compile(
-        r"\.shared\s+(?:\.align\s+(\d+)\s+)?\.(?:b|u|s|f)(\d+)\s+(\w+)\[(\d*)\];\s*(?://\s*(\d+) bytes)?"
+        r"(?<![\w.:])\.shared\s+(?:\.align\s+(\d+)\s+)?\.(?:b|u|s|f)(\d+)\s+(\w+)\[(\d*)\];\s*(?://\s*(\d+) bytes)?"
     )
-    arrays, end = {}, 0
+    lines = (*header.split("\n"), *(line for _, line in body))
+    # A comment counts behind a dynamic array only, whose bytes it tells.
+    code = "\n".join(line if "[];" in line.partition("//")[0] else line.partition("//")[0] for line in lines)
+    found = list(declared.finditer(code))
+    if len(found) != len(re.findall(r"(?<![\w.:])\.shared\b", code)):
+        raise Refused(0, "a shared variable that is not an array of one dimension")
+    others = re.findall(r"(?<![\w.:])\.(?:local|global|const|param)\b[^;,)]*", code)
+    arrays: dict[str, tuple[int, int]] = {}
+    end = 0
     for dynamic in (False, True):
-        for each in declared.finditer(header + "\n" + "\n".join(line for _, line in body)):
+        for each in found:
             if (each[4] == "") is not dynamic:
                 continue
             align = int(each[1] or 16)
-            start = -(-end // align) * align
-            size = int(each[4]) * int(each[2]) // 8 if each[4] else launch.shared or int(each[5] or 0)
-            if each[3] in arrays:
-                raise Refused(0, f"a shared array twice: {each[3]}")
+            start = -(-(end + GAP * bool(arrays)) // align) * align
+            size = (
+                int(each[4]) * int(each[2]) // 8
+                if each[4]
+                else int(each[5] or 0)
+                if launch.shared is None
+                else launch.shared
+            )
+            if each[3] in arrays or any(each[3] in re.findall(r"[\w$]+", other) for other in others):
+                raise Refused(0, f"a name that stands for two variables: {each[3]}")
             arrays[each[3]] = start, size
             end = start + size
     return arrays, end
@@ -271,10 +288,12 @@ def _refuse_forms(text: str) -> None:
     """Refuses what may be read in two ways, or stands for something else than it says."""
     code = re.sub(r"//[^\n]*", "", text)
     for line, each in enumerate(text.split("\n"), 1):
-        if re.search(r"[^\S \t]|[\x00-\x08\x0e-\x1f\x7f-\x9f]", each):
-            raise Refused(line, "a character that is not printed")
+        if re.search(r"\\\s*$|[^\S \t]|[\x00-\x08\x0e-\x1f\x7f-\x9f]", each):
+            raise Refused(line, "a character that is not printed, or a line that may go on in the next one")
     for line, each in enumerate(code.split("\n"), 1):
         place = re.search(r"\.(?:loc|file)\b.*", each)
+        if re.search(r"(?<![\w.$%])0\d+(?![\w.])", each):
+            raise Refused(line, f"an octal number: {each.strip()}")
         if not each.isascii() or each.lstrip().startswith("#") or (place and not _PLACES.fullmatch(place[0])):
             raise Refused(line, f"not known: {each.strip()}")
     if re.search(r"\.reg\s+\.v", code):

@@ -342,8 +342,8 @@ def among(name: str, kind: str, a: Value, b: Value) -> Value:
     elif isinstance(a, Among) and isinstance(b, int):
         if name in ("add", "sub"):
             found = replace(a, low=_EXACT[name](a.low, signed(b, 32)))
-        elif name in ("mul", "shl") and b < 1 << 16:
-            times = b if name == "mul" else 1 << min(b, 16)
+        elif name in ("mul", "shl") and b < (1 << 16 if name == "mul" else 31):
+            times = b if name == "mul" else 1 << b
             found = Among(a.low * times, a.step * times, a.count) if times else Among(0, 1, 1)
         elif name == "and" and a.low >= 0 and not b & (b + 1) and a.low + a.step * (a.count - 1) <= b:
             found = a

@@ -66,7 +66,8 @@ def rewritten(text: str) -> str:
     lines = [f"{header.rstrip()}\n{{", declared, *(f"    .reg .{kind_of(name, found)} {name};" for name in new)]
     for each in found:
         lines += [f"{label.replace('~', 'R_')}:" for label in each.labels]
-        lines.append(f"    {each.text.replace('~', 'R_')};")
+        if not each.op.startswith("~"):  # what asks whether a loop ends
+            lines.append(f"    {each.text.replace('~', 'R_')};")
     return "\n".join([*lines, *(f"{label}:" for label in last), "}", ""])
 
 

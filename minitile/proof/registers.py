@@ -13,6 +13,7 @@ from functools import lru_cache
 from math import gcd, lcm
 from typing import Any
 
+from minitile.proof.blocks import Block
 from minitile.proof.launches.implied import above_of_quotient, from_facts, from_quotients, least_by_grid
 from minitile.proof.operations import computed, is_real
 from minitile.proof.state import ALL, State, Warp, lanes_in
@@ -123,6 +124,7 @@ class Registers:
     def __init__(self, program: Program, launch: Launch, residues: Mapping[Any, tuple[int, int]]) -> None:
         self.program, self.launch = program, launch
         self.asked = False  # whether an answer was made use of
+        self.left: dict[tuple[Any, ...], tuple[Value, ...]] = {}  # what blocks leave, by place and what they read
         self.in_grid = least_by_grid(launch.grid)
         self.wanted: dict[Any, int] = {}  # moduli by which counters would have to be known
         given = {("param", name): (n, 0) for name, n in launch.divides.items() if n >= WORTHWHILE}
@@ -469,6 +471,24 @@ class Registers:
         else:
             for name in each.writes:
                 self.put(warp, name, TOP, lanes)
+
+    def pass_block(self, state: State, warp: Warp, block: Block) -> None:
+        """Executes a block by all lanes, or takes from before what it leaves, unless that hangs on answers."""
+        key = (warp.pc, *(self.value(warp, name) for name in block.reads))
+        left = self.left.get(key)
+        if left is None:
+            before, self.asked = dict(warp.registers), False
+            try:
+                for each in block.code:
+                    self.arithmetic(state, warp, each, ALL)
+            except Fork:
+                warp.registers = before
+                raise
+            if not self.asked:
+                self.left[key] = tuple(warp.registers[name] for name in block.writes)
+        else:
+            warp.registers.update(zip(block.writes, left, strict=True))
+        warp.pc = block.end
 
     def folded(self, value: Value) -> Value:
         """a·C - a·n·((C + k) / n) of a counter C that counts from 0 is a·((C + k) mod n) - a·k."""

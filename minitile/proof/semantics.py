@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minitile.proof import barriers
-from minitile.proof.blocks import Block, blocks
+from minitile.proof.blocks import blocks
 from minitile.proof.divergence import diverge
 from minitile.proof.events import Footprint, MBarrier, replace
 from minitile.proof.memory import Memory, fence
@@ -120,7 +120,6 @@ class Machine(Products):
         self.touches = [self._bits({*each.reads, *each.writes}) for each in program.code]
         self.named = [self._named(each) for each in program.code]
         self.blocks = blocks(program, self.touches)
-        self.left: dict[tuple[Any, ...], tuple[Value, ...]] = {}  # what blocks leave, by place and what they read
         self.plain = [is_plain(each) for each in program.code]
         self.computes = [  # whether nothing that matters lies between an open branch and its end
             all(
@@ -163,24 +162,6 @@ class Machine(Products):
         quiet = not any(self.plain[i.pc] and self.touches[i.pc] for i in arms[1])
         same = [i.text for i in first] == [i.text for i in second] and all(computed.isdisjoint(i.reads) for i in first)
         return same and quiet and self.program.live[end].isdisjoint(computed)
-
-    def pass_block(self, state: State, warp: Warp, block: Block) -> None:
-        """Executes a block by all lanes, or takes from before what it leaves, unless that hangs on answers."""
-        key = (warp.pc, *(self.value(warp, name) for name in block.reads))
-        left = self.left.get(key)
-        if left is None:
-            before, self.asked = dict(warp.registers), False
-            try:
-                for each in block.code:
-                    self.arithmetic(state, warp, each, ALL)
-            except Fork:
-                warp.registers = before
-                raise
-            if not self.asked:
-                self.left[key] = tuple(warp.registers[name] for name in block.writes)
-        else:
-            warp.registers.update(zip(block.writes, left, strict=True))
-        warp.pc = block.end
 
     # -- one instruction
 

@@ -110,12 +110,12 @@ def closed(
             together.add(lap.pc)
             continue
         except Fault as fault:  # where answers were taken for independent that are not, it may be none
-            if fault.hangs_on is None or not _added(moduli, *fault.hangs_on, most=MOST_CASES):
+            if fault.hangs_on is None or not _added(moduli, launch, *fault.hangs_on, most=MOST_CASES):
                 raise
             doubtful = fault
             continue
         except Refused as why:
-            if not isinstance(why, Residue) or not _added(moduli, why.key, why.modulus):
+            if not isinstance(why, Residue) or not _added(moduli, launch, why.key, why.modulus):
                 raise doubtful or why from None
             continue
         states = found
@@ -125,10 +125,11 @@ def closed(
     return proof, Closed(tuple((key, moduli[key]) for key in keys), frozenset(together), tuple(listed))
 
 
-def _added(moduli: dict[Any, int], root: Any, modulus: int, most: int | None = None) -> bool:
+def _added(moduli: dict[Any, int], launch: Launch, root: Any, modulus: int, most: int | None = None) -> bool:
     """Adds a residue to those that make the cases; False: it is there, or there would be more cases than `most`."""
-    if root and root[0] == "quotient":
-        root, modulus = root[1], modulus * moduli[root[1]]
+    if root and root[0] == "quotient":  # by what makes the cases, or of a parameter by what the launch says
+        root = root[1]
+        modulus *= moduli.get(root) or launch.divides[root[1]]
     new = lcm(moduli.get(root, 1), modulus)
     cases = prod(n for key, n in {**moduli, root: new}.items() if is_symbol(key))
     if new == moduli.get(root, 1) or (most is not None and cases > most):

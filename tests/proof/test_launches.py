@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 import minitile as mt
-from minitile.proof import Launch, Refused, answer, check
+from minitile.proof import Launch, Refused, answer, check, explore
 from minitile.proof.launches.implied import above_of_quotient, from_facts, from_quotients, least_by_grid
 from minitile.proof.launches.witness import evaluate, witness
 from minitile.proof.values import Predicate, binary, compare, symbol
@@ -122,3 +123,12 @@ def test_a_run_that_no_numbers_give_is_no_fault(n, found):
     {STORE} {OTHER} {LOAD}"""
     text = HEAD.format(threads=64, shared=4096) + body + "\n$e:\n  ret;\n}\n"
     assert answer(text, Launch({"T": 1024})).verdict == found
+
+
+def test_a_residue_of_what_the_launch_divides() -> None:
+    """A fixed K is 512 times a number; a fault that hangs on whether that is odd asks for K modulo 1024."""
+    moduli: dict[Any, int] = {}
+    given = Launch({}, 32, divides={"K": 512})
+    assert explore._added(moduli, given, ("quotient", ("param", "K")), 2)
+    assert moduli == {("param", "K"): 1024}
+    assert not explore._added(moduli, given, ("param", "K"), 2)

@@ -26,9 +26,11 @@ from typing import Any
 import minitile.proof
 
 HOME = Path(minitile.proof.__file__).parent
-NAMES = tuple(".".join(path.relative_to(HOME).with_suffix("").parts) for path in sorted(HOME.rglob("*.py")))
-UNTRUSTED = ("__init__", "answer", "certificate", "encoding", "launches.__init__", "launches.witness")
-TRUSTED = tuple(name for name in NAMES if name not in UNTRUSTED)
+TRUSTED = tuple(
+    ".".join(path.relative_to(HOME).with_suffix("").parts)
+    for path in sorted(HOME.rglob("*.py"))
+    if path.stem not in ("__init__", "launches.__init__", "launches.witness", "answer", "certificate", "encoding")
+)
 PACKAGE = "mutant_of_proof"
 COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.Gt),
@@ -155,16 +157,14 @@ class _Loader:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name.partition(".")[0] != PACKAGE:
             return None
-        is_package = f"{name}.__init__".partition(".")[2] in NAMES
-        return importlib.util.spec_from_loader(name, self, is_package=is_package)  # type: ignore[arg-type]
+        return importlib.util.spec_from_loader(name, self, is_package=name in (PACKAGE, f"{PACKAGE}.launches"))  # type: ignore[arg-type]
 
     def create_module(self, spec: Any) -> None:
         return None
 
     def exec_module(self, module: Any) -> None:
-        name = module.__name__.partition(".")[2]
-        if name not in NAMES:
-            name = f"{name}.__init__".lstrip(".")
+        name = module.__name__.partition(".")[2] or "__init__"
+        name = "launches.__init__" if name == "launches" else name
         exec(self.code if name == self.module else _compiled(name), module.__dict__)
 
 

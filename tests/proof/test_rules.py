@@ -69,9 +69,8 @@ def mutant(name: str, mutation: Mutation) -> Any:
         tree = ast.parse(text)
         if path.stem == name:
             mutation(tree)
-        parts = path.relative_to(HOME).with_suffix("").parts
-        full = ".".join((package, *(part for part in parts if part != "__init__")))
-        _SOURCES[full] = compile(ast.fix_missing_locations(tree), str(path), "exec")
+        stem = ".".join((package, *path.relative_to(HOME).with_suffix("").parts)).removesuffix(".__init__")
+        _SOURCES[stem] = compile(ast.fix_missing_locations(tree), str(path), "exec")
     return importlib.import_module(package)
 
 
@@ -84,8 +83,7 @@ class _Loader:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name not in _SOURCES:
             return None
-        is_package = any(each.startswith(name + ".") for each in _SOURCES)
-        return importlib.util.spec_from_loader(name, self, is_package=is_package)  # type: ignore[arg-type]
+        return importlib.util.spec_from_loader(name, self, is_package=name.endswith(("_proof", ".launches")))  # type: ignore[arg-type]
 
     def create_module(self, spec: Any) -> None:
         return None

@@ -1,11 +1,12 @@
 """Proofs of synchronisation from PTX text: no race, no missing wait or proxy fence, no deadlock, for every schedule and
 every trip count (docs/proof.md).
 
-`text` parses; `values` are registers; `events` are what instructions do to shared memory and barriers; `memory` holds
-what is known complete; `barriers` the rules A, W and L; `descriptors` what wgmma reads; `registers` and `semantics`
-execute one instruction on a `state`; `explore` runs the text until the state repeats; `certificate` writes down what it
-found, in `encoding`, for `check`; `answer` says it to users. Nothing here imports the compiler or the
-simulators.
+`reading` splits text into statements, `loops` brings control flow into the forms that are known, `butterflies` finds
+what warps reduce, `text` parses; `values` are registers; `events` are what instructions do to shared memory and
+barriers; `memory` holds what is known complete; `barriers` the rules A, W and L; `descriptors` what wgmma reads;
+`registers`, `operations`, `products`, `divergence` and `semantics` execute one instruction on a `state`; `explore` runs
+the text until the state repeats; `certificate` writes down what it found, in `encoding`, for `check`; `answer` says it
+to users. Nothing here imports the compiler or the simulators.
 """
 
 from minitile.proof.answer import Answer, answer

@@ -1,7 +1,7 @@
 """What the prover has to say of a text: proved, at fault on a run of abstract steps, or refused (docs/proof.md).
 
-`answer` never raises for a text. `example_of` lists what a run at fault asks of the sizes, so that others can look for
-sizes on which a simulator shows the fault.
+`answer` never raises for a text. A run is a fault only if numbers are found that give all its answers (witness);
+what it asks of sizes is listed, so that others can look for sizes on which a simulator shows the fault.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 from minitile.proof.certificate import certified
 from minitile.proof.explore import MOST_SECONDS, MOST_STATES, Explorer
+from minitile.proof.launches.witness import evaluate, witness
 from minitile.proof.registers import Question
 from minitile.proof.text import EVENTS, Fault, Launch, Refused, parse
-from minitile.proof.values import Affine, Predicate, binary, compare
+from minitile.proof.values import Affine, Predicate
 
 Verdict = Literal["proved", "fault", "refused"]
 
@@ -66,8 +67,9 @@ class Answer:
     """What was found of a text.
 
     verdict: "proved", "fault" (a rule is broken on the run `steps`) or "refused" (not known, out of limits, or broken
-    on a run only in which data makes warps differ). line, reason: why not proved. certificate: plain data for JSON, if
-    proved. asked: what the run was answered; residues: of the case it is in.
+    on a run only in which data makes warps differ, or whose answers no numbers were found to give). line, reason: why
+    not proved. certificate: plain data for JSON, if proved. asked: what the run was answered; residues: of the case it
+    is in.
     sizes: on which the simulator shows the fault, where they were looked for and found; `shown`: what it says.
     """
 
@@ -100,8 +102,10 @@ def answer(text: str, launch: Launch, *, most_states: int = MOST_STATES, seconds
         proof, data = certified(text, launch, most_states=most_states, seconds=seconds)
     except Fault as fault:
         steps, asked, guessed = _replayed(text, launch, fault)
-        # Else what is not known was taken to differ from warp to warp, or an access for executed.
+        # Else what is not known was taken to differ from warp to warp, or an access for executed, or answers for
+        # independent that are not.
         sure = not guessed and not any(each.question.kind == "warp" for each in asked)
+        sure = sure and witness([each.holds for each in asked], fault.residues, launch) is not None
         verdict: Verdict = "fault" if sure else "refused"
         return Answer(verdict, line=fault.line, reason=fault.reason, steps=steps, asked=asked, residues=fault.residues)
     except Refused as why:
@@ -175,45 +179,4 @@ def show(value: Any) -> str:
     return str(getattr(value, "value", value))
 
 
-def evaluate(value: Any, size_of: Callable[[Any], int | None]) -> int | None:
-    """A value of the launch, where `size_of` gives symbols that are no operations; None: not known."""
-    if isinstance(value, int):
-        return value
-    if isinstance(value, Affine):
-        total = value.const
-        for key, c in value.terms:
-            each = _symbol(key, size_of)
-            if each is None:
-                return None
-            total += c * each
-        return total
-    if isinstance(value, Predicate):
-        operation, *rest = value.expression
-        if operation == "above":
-            return None
-        if operation in ("not", "and", "or"):
-            truths = [evaluate(each, size_of) for each in rest]
-            if None in truths:
-                return None
-            return int({"not": not truths[0], "and": all(truths), "or": any(truths)}[operation])
-        a, b = (evaluate(each, size_of) for each in rest[1:])
-        width = int(rest[0][1:])
-        return None if a is None or b is None else compare(operation, rest[0], a % (1 << width), b % (1 << width))
-    return None
-
-
-def _symbol(key: Any, size_of: Callable[[Any], int | None]) -> int | None:
-    found = 1 if key == ("one",) else size_of(key)
-    if found is not None or not isinstance(key, tuple) or len(key) != 4:
-        return found
-    a, b = evaluate(key[2], size_of), evaluate(key[3], size_of)
-    if a is None or b is None:
-        return None
-    width = int(key[1][1:])
-    out = binary(key[0], key[1], a % (1 << width), b % (1 << width))
-    if not isinstance(out, int):
-        return None
-    return out - (1 << width) if key[1][0] == "s" and out >> (width - 1) & 1 else out
-
-
-__all__ = ["Answer", "Asked", "Step", "answer", "evaluate", "show"]
+__all__ = ["Answer", "Asked", "Step", "answer", "show"]

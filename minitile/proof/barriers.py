@@ -22,6 +22,14 @@ class Lap(Fault):
         self.pc = pc
 
 
+def initialised(state: State, warp: Warp, lanes: int) -> None:
+    """A fence by these lanes: copies see the mbarriers that they have initialised."""
+    for barrier in state.mbarriers.values():
+        number, lane = divmod(barrier.by, 32)
+        if warp.number == number and lanes >> lane & 1:
+            warp.learn(barrier.fence, 1 << lane)
+
+
 def arrive(state: State, warp: Warp, at: int, lanes: int, line: int, times: int, expect: int) -> None:
     """Each of these lanes arrives `times` times and expects so many bytes."""
     barrier = state.mbarriers[at]
@@ -119,14 +127,17 @@ def wait(state: State, warp: Warp, at: int, lanes: int, each: Instruction, parit
     return True
 
 
-def meet(state: State, warp: Warp, number: int, threads: int, line: int, waits: bool) -> None:
-    """A whole warp arrives at a named barrier; if it waits, it stands at it until State.warps' `at` is taken back."""
+def meet(state: State, warp: Warp, number: int, threads: int, line: int, waits: bool, kind: str = "") -> None:
+    """A whole warp arrives at a named barrier; if it waits, it stands at it until State.warps' `at` is taken back.
+    `kind`: the reduction that it takes part in."""
     barrier = state.named.get(number, NamedBarrier())
     warp.converge()
     if barrier.last & ~warp.known:
         raise Fault(line, "A: arrives at a barrier, but need not know that its last use is over")
     if barrier.arrived and barrier.threads != threads:
         raise Fault(line, "a barrier of different numbers of threads")
+    if barrier.arrived and barrier.kind != kind:
+        raise Fault(line, "a barrier at which some reduce and others do not, or in another way")
     if threads % 32 or not 0 < threads <= 32 * len(state.warps) or not 0 <= number < 16:
         raise Fault(line, f"a barrier {number} of {threads} threads")
     me = 1 << warp.number
@@ -137,7 +148,7 @@ def meet(state: State, warp: Warp, number: int, threads: int, line: int, waits: 
     if waits:
         warp.at = number
     if arrived.bit_count() * 32 < threads:
-        state.named[number] = NamedBarrier(threads, arrived, waiting, released, barrier.last)
+        state.named[number] = NamedBarrier(threads, arrived, waiting, released, barrier.last, kind)
         return
     done = state.new()
     state.named[number] = NamedBarrier(last=done)

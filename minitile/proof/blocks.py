@@ -1,5 +1,5 @@
 """Blocks: runs of arithmetic whose results are a function of registers alone, so that they are computed once for each
-content of what they read (semantics.Machine.pass_block)."""
+content of what they read (registers.Registers.pass_block)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def blocks(program: Program, touches: Sequence[int]) -> list[Block | None]:
 
 
 def _is_function(each: Instruction) -> bool:
-    """Whether an instruction asks nothing, as tests and minima of bounds do, and accesses no shared memory."""
+    """Whether an instruction asks nothing, as tests and minima of bounds do, and accesses no shared memory. A test of
+    equality may ask within a loop: what it gives then is not kept (Registers.pass_block)."""
     return (
         each.base in ARITHMETIC
         and each.base not in (*_MEETINGS, "min")

@@ -19,7 +19,7 @@ from minitile.proof.state import State, Warp
 from minitile.proof.text import Launch, Program, Refused, parse
 from minitile.proof.values import variables_in
 
-FORMAT = 4
+FORMAT = 5
 
 
 def check(certificate: Mapping[str, Any], text: str, launch: Launch, *, seconds: float = 600.0) -> int:
@@ -55,6 +55,8 @@ def facts(launch: Launch) -> dict[str, Any]:
         "threads": launch.threads,
         "shared": launch.shared,
         "divides": dict(sorted(launch.divides.items())),
+        "least": dict(sorted(launch.least.items())),
+        "grid": {axis: repr(size) for axis, size in sorted(launch.grid.items())},
     }
 
 

@@ -24,7 +24,7 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`foot`: what it covers. `by`: warp and pc."""
+    """`foot`: what it covers. `by`: warp and pc. `atomic`: two such do not conflict."""
 
     id: int
     fence: int
@@ -33,6 +33,7 @@ class Access:
     foot: Footprint
     by: tuple[int, int]
     line: int
+    atomic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +75,15 @@ class MBarrier:
 
 @dataclass(frozen=True, slots=True)
 class NamedBarrier:
-    """bar.sync and bar.arrive of one number: threads it is for, warps that have arrived and those of them that wait."""
+    """bar.sync and bar.arrive of one number: threads it is for, warps that have arrived and those of them that wait.
+    `kind`: the reduction that it makes."""
 
     threads: int = 0
     arrived: int = 0
     waiting: int = 0
     released: int = 0
     last: int = 0
+    kind: str = ""
 
 
 __all__ = ["Access", "Footprint", "MBarrier", "NamedBarrier", "Product", "replace"]

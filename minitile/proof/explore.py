@@ -20,7 +20,6 @@ from minitile.proof.semantics import Fork, Machine, Question, Residue
 from minitile.proof.state import ALL, State, Warp, bits, without_empty
 from minitile.proof.text import ARITHMETIC, Fault, Launch, Program, Refused, parse
 from minitile.proof.values import (
-    NEAR,
     TOP,
     UNIFORM,
     Affine,
@@ -111,12 +110,12 @@ def closed(
             together.add(lap.pc)
             continue
         except Fault as fault:  # where answers were taken for independent that are not, it may be none
-            if fault.hangs_on is None or not _added(moduli, *fault.hangs_on, most=MOST_CASES):
+            if fault.hangs_on is None or not _added(moduli, launch, *fault.hangs_on, most=MOST_CASES):
                 raise
             doubtful = fault
             continue
         except Refused as why:
-            if not isinstance(why, Residue) or not _added(moduli, why.key, why.modulus):
+            if not isinstance(why, Residue) or not _added(moduli, launch, why.key, why.modulus):
                 raise doubtful or why from None
             continue
         states = found
@@ -126,10 +125,11 @@ def closed(
     return proof, Closed(tuple((key, moduli[key]) for key in keys), frozenset(together), tuple(listed))
 
 
-def _added(moduli: dict[Any, int], root: Any, modulus: int, most: int | None = None) -> bool:
+def _added(moduli: dict[Any, int], launch: Launch, root: Any, modulus: int, most: int | None = None) -> bool:
     """Adds a residue to those that make the cases; False: it is there, or there would be more cases than `most`."""
-    if root and root[0] == "quotient":
-        root, modulus = root[1], modulus * moduli[root[1]]
+    if root and root[0] == "quotient":  # by what makes the cases, or of a parameter by what the launch says
+        root = root[1]
+        modulus *= moduli.get(root) or launch.divides[root[1]]
     new = lcm(moduli.get(root, 1), modulus)
     cases = prod(n for key, n in {**moduli, root: new}.items() if is_symbol(key))
     if new == moduli.get(root, 1) or (most is not None and cases > most):
@@ -442,7 +442,7 @@ class Explorer:
         """Lowers all counters of a base by one number, if all stay high enough and no warp can join anew."""
         values = [v.value for w in state.warps for r in w.registers.values() for v in counters_in(r) if v.base == base]
         modulus = self.machine.modulus_of(base)
-        lowest = self.machine.floor(base) + NEAR  # so that a little may be subtracted
+        lowest = self.machine.floor(base) + self.machine.room
         by = (min(values) - lowest) // modulus * modulus
         if by <= 0 or any(self._may_start(warp, base) for warp in state.warps):
             return

@@ -6,6 +6,7 @@ aligned to its size (else it is refused), so masks are exact.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from minitile.proof.events import Access, Footprint
@@ -14,11 +15,14 @@ from minitile.proof.text import Fault
 
 
 class Memory:
-    """Footprints by content, so that they compare by identity. `outside`: units that are not the block's."""
+    """Footprints by content, so that they compare by identity. `arrays`: where they begin, and their bytes. `outside`:
+    units that are of none."""
 
-    def __init__(self, unit: int, begin: int, size: int) -> None:
+    def __init__(self, unit: int, arrays: Iterable[tuple[int, int]]) -> None:
         self.unit = unit
-        self.outside = (-1 << -(-(begin + size) // unit)) | ((1 << begin // unit) - 1)
+        self.outside = -1
+        for begin, size in arrays:
+            self.outside &= ~(((1 << -(-size // unit)) - 1) << begin // unit)
         self.known: dict[tuple[tuple[int, int], ...], Footprint] = {}
         self.unions: dict[tuple[int, int], Footprint] = {}
         self.made: dict[tuple[tuple[int, ...], int, int, bool], Footprint] = {}
@@ -90,14 +94,17 @@ class Memory:
         asynchronous: bool = False,
         copy: bool = False,
         begun: int = -1,
+        same: bool = False,
+        atomic: bool = False,
     ) -> int:
         """Records an access; gives its id. Refused if anything that conflicts need not be complete.
 
         `asynchronous`: by the async proxy. `copy`: by cp.async: of the generic proxy, but not complete at once.
-        `begun`: for a product of a warpgroup, its id if another warp of it has recorded it, else 0.
+        `begun`: for a product of a warpgroup, its id if another warp of it has recorded it, else 0. `same`: what lanes
+        write to the same bytes is the same. `atomic`: two such do not conflict.
         """
         units, lanes = foot.units, ALL if begun >= 0 else foot.lanes
-        if write and foot.clash:
+        if write and foot.clash and not same and not atomic:
             raise Fault(line, "two lanes write the same bytes")
         if units & self.of_barriers(tuple(state.mbarriers)):
             raise Fault(line, "touches an mbarrier")
@@ -108,7 +115,7 @@ class Memory:
         knows, by = warp.knows(lanes), (warp.number // 4 * 4 if begun >= 0 else warp.number, warp.pc)
         own = {event for event, _ in warp.own}
         for each in state.accesses:
-            if (write or each.write) and self.meet(each.foot, foot):
+            if (write or each.write) and not (atomic and each.atomic) and self.meet(each.foot, foot):
                 _ordered(each, warp, line, knows, own, foot, asynchronous)
         if write:
             state.written |= units
@@ -118,14 +125,14 @@ class Memory:
             return begun
         # Accesses of one kind between which the warp hands nothing on are one event.
         kind = (write, copy, lanes)
-        event = 0 if asynchronous else next((event for each, event in warp.fresh if each == kind), 0)
+        event = 0 if asynchronous or atomic else next((event for each, event in warp.fresh if each == kind), 0)
         old = next((each for each in state.accesses if each.id == event), None) if event else None
         if old is not None:
             new = replace(old, foot=self.union(old.foot, foot))
         else:
             event = state.new()
-            new = Access(event, 0 if asynchronous else state.new(), write, asynchronous, foot, by, line)
-            if not asynchronous:
+            new = Access(event, 0 if asynchronous else state.new(), write, asynchronous, foot, by, line, atomic)
+            if not asynchronous and not atomic:
                 warp.fresh = (*(each for each in warp.fresh if each[0] != kind), (kind, event))
         kept = [each for each in state.accesses if each is not old and not _superseded(each, knows, new)]
         state.accesses = [*kept, new]
@@ -148,6 +155,8 @@ def _ordered(
 
 def _superseded(each: Access, knows: int, new: Access) -> bool:
     """Whether all that must be ordered behind `each` must be ordered behind the new access, and then is behind both."""
+    if new.atomic and each.atomic and each.by != new.by:
+        return False
     same = each.by == new.by and (new.asynchronous or each.foot.lanes == new.foot.lanes)
     if (
         new.write

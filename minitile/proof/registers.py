@@ -13,6 +13,9 @@ from functools import lru_cache
 from math import gcd, lcm
 from typing import Any
 
+from minitile.proof.blocks import Block
+from minitile.proof.launches.implied import above_of_quotient, from_facts, from_quotients, least_by_grid
+from minitile.proof.operations import computed, is_real
 from minitile.proof.state import ALL, State, Warp, lanes_in
 from minitile.proof.text import ATOMIC, INTEGER, Instruction, Launch, Program, Refused
 from minitile.proof.values import (
@@ -29,6 +32,7 @@ from minitile.proof.values import (
     by_lane,
     compare,
     counters_in,
+    divided_round,
     join,
     lanes_of,
     launch_wide,
@@ -38,6 +42,7 @@ from minitile.proof.values import (
     not_negative,
     of_a_lane,
     plus,
+    quotient_in,
     residue_asked,
     rounds,
     signed,
@@ -52,7 +57,9 @@ BASE = 5 * 1024  # where shared memory begins: one address that stands for all w
 FAR = -(1 << 40)  # below all that is asked
 LAUNCH = -1  # stands in a base for the number of loops before, in questions that no instance of a loop asks alone
 ONE = symbol("one")
+WINDOW = symbol("window")  # where shared memory lies among generic addresses
 WORTHWHILE = 32  # smaller divisors of parameters are not made use of
+MOST_ROUNDS = 32  # counters may be taken modulo this, where they are divided first
 _FORMS = {
     name: re.compile(form)
     for name, form in {
@@ -67,7 +74,7 @@ _FORMS = {
         "setp": r"setp\.(lt|le|gt|ge|eq|ne|lo|ls|hi|hs)\.([sub](?:32|64))",
         "selp": r"selp\.[subf](32|64)",
         "shfl": r"shfl\.sync\.idx\.b32",
-        "vote": r"vote\.sync\.(?:any|all)\.pred",
+        "vote": r"vote\.sync\.(?:(?:any|all)\.pred|ballot\.b32)",
     }.items()
 }
 
@@ -116,6 +123,9 @@ class Registers:
 
     def __init__(self, program: Program, launch: Launch, residues: Mapping[Any, tuple[int, int]]) -> None:
         self.program, self.launch = program, launch
+        self.asked = False  # whether an answer was made use of
+        self.left: dict[tuple[Any, ...], tuple[Value, ...]] = {}  # what blocks leave, by place and what they read
+        self.in_grid = least_by_grid(launch.grid)
         self.wanted: dict[Any, int] = {}  # moduli by which counters would have to be known
         given = {("param", name): (n, 0) for name, n in launch.divides.items() if n >= WORTHWHILE}
         self.residues = given | {key: each for key, each in residues.items() if is_symbol(key)}
@@ -123,6 +133,7 @@ class Registers:
         self.modulus = lcm(*(modulus for modulus, _ in residues.values()), 2 if given else 1)
         self.small = 1 + max((abs(n) for n in _constants(program) if abs(n) < SMALL), default=0)
         self.loops = {each.counter: each for each in program.loops}
+        self.room, self.from_numbers = _subtracted(program), _from_numbers(program)
         outer = [a for a in program.loops if any(a is not b and a.head <= b.head <= a.back for b in program.loops)]
         self.around = [tuple(a for a in outer if a.head <= pc <= a.back) for pc in range(len(program.code))]
 
@@ -168,11 +179,12 @@ class Registers:
         """A counter that has been shifted is at this or above, and so is what is computed from it."""
         return self.constants(base) + self.near(base) + self.modulus_of(base)
 
-    def stepped(self, result: Value, *operands: Value) -> Value:
-        """A sum. A counter that is at the floor may have been shifted: what is below the floor is not known then."""
+    def stepped(self, result: Value, *operands: Value, room: int = 0) -> Value:
+        """A sum. A counter that is at the floor may have been shifted: what is below the floor is not known then. A
+        loop's own counter has not before it is above it by `room`."""
         if not isinstance(result, Counter) or result.value >= self.floor(result.base):
             return result
-        shifted = any(isinstance(v, Counter) and v.value >= self.floor(v.base) for v in operands)
+        shifted = any(isinstance(v, Counter) and v.value >= self.floor(v.base) + room for v in operands)
         return UNIFORM if shifted else result
 
     # -- operands
@@ -187,7 +199,7 @@ class Registers:
             return symbol(arg)
         if arg == "%ntid.x":
             return self.program.threads
-        if arg in ("%tid.y", "%tid.z"):
+        if arg in ("%tid.y", "%tid.z", "%cluster_ctarank"):
             return 0
         if arg == "%laneid":
             return tuple(range(32))
@@ -264,6 +276,9 @@ class Registers:
             return second if first in (0, 1) or second == ends else UNIFORM
         if value in state.facts:
             return state.facts[value]
+        for implied in (from_facts(state.facts, value), from_quotients(state.oracle, LAUNCH, value)):
+            if implied is not None:
+                return implied
         if ask:
             order = tuple(sorted({v.value for v in counters_in(value)}, reverse=True)[:1])
             raise Fork(Question("fact", value, 0, order))
@@ -329,6 +344,9 @@ class Registers:
             if high is not None and value >= high:
                 return 0
             if small:
+                implied = above_of_quotient(state.facts, difference, value)
+                if implied is not None:
+                    return implied
                 break
         order = tuple(v.value if isinstance(v, Counter) else v for v in base[1] if v is not TOP and v is not UNIFORM)
         raise Fork(Question("bound", key, value, (*order, value)))
@@ -341,10 +359,14 @@ class Registers:
         """`above`, which asks only when the answer is used."""
         return self.above(state, base, value, bound) if base[1] else Predicate(("above", base, value, bound))
 
-    @staticmethod
-    def lowest(key: Any) -> int:
+    def lowest(self, key: Any) -> int:
         """A value that a bound is above at any rate."""
-        return -1 if not key[0][0] and not_negative(Affine(key[1], 0)) else FAR
+        if not key[0][0] and key[1] in self.in_grid:
+            return self.in_grid[key[1]]
+        if key[0][0] or not not_negative(Affine(key[1], 0)):
+            return FAR
+        least = sum(c * self.launch.least.get(name[1], 0) for name, c in key[1] if name[0] == "param")
+        return int(least) // self.divisor(key[0], key[1]) - 1
 
     def test(self, state: State, warp: Warp, pc: int, name: str, kind: str, a: Value, b: Value) -> Value:
         """`setp`, of scalars."""
@@ -360,7 +382,7 @@ class Registers:
             if isinstance(b, Counter):
                 a, b = b, a
             if not isinstance(a, Counter):
-                return compare(name, kind, a % (1 << 32) if isinstance(a, int) else a, b)
+                return self.equal(state, self.instance(warp, pc), name, kind, a, b)
             if (
                 not self.is_small(a)
                 or not isinstance(b, int)
@@ -372,6 +394,20 @@ class Registers:
             a, b = b, a
         holds = self.less(state, self.instance(warp, pc), kind, a, b)
         return negate(holds) if name in ("ge", "le") else holds
+
+    def equal(self, state: State, instance: tuple[Any, ...], name: str, kind: str, a: Value, b: Value) -> Value:
+        """a = b, or a != b, of scalars that are no counters: a size against a small number by how large it is, so that
+        it agrees with the tests of loops."""
+        a, b = (b, a) if isinstance(a, int) else (a, b)
+        number = signed(b % (1 << 32), 32) if isinstance(b, int) else self.small
+        base: Any = ((), instance, 0)
+        known = isinstance(a, Affine) and not variables_in(a) and abs(number) < self.small
+        if not known or not FAR < number - 1 - a.const <= number - a.const < self.constants(base):
+            return compare(name, kind, a, b)
+        self.asked = True
+        above = [self.later(state, base, number + n - a.const, Affine(a.terms, 0)) for n in (-1, 0)]
+        found = logic("and", above[0], negate(above[1]))
+        return negate(found) if name == "ne" else found
 
     def is_small(self, a: Counter) -> bool:
         """Whether a counter may be compared with small constants."""
@@ -426,6 +462,8 @@ class Registers:
             warp.registers[each.args[0].partition("|")[2]] = (1, *(0,) * 31)
             return
         result = self.result(state, warp, each)
+        if isinstance(result, (Affine, tuple)):
+            result = by_lane(self.folded, result)
         if self.residues:
             result = by_lane(lambda v: with_residues(v, self.residues), result)
         if len(each.writes) == 1:
@@ -433,6 +471,38 @@ class Registers:
         else:
             for name in each.writes:
                 self.put(warp, name, TOP, lanes)
+
+    def pass_block(self, state: State, warp: Warp, block: Block) -> None:
+        """Executes a block by all lanes, or takes from before what it leaves, unless that hangs on answers."""
+        key = (warp.pc, *(self.value(warp, name) for name in block.reads))
+        left = self.left.get(key)
+        if left is None:
+            before, self.asked = dict(warp.registers), False
+            try:
+                for each in block.code:
+                    self.arithmetic(state, warp, each, ALL)
+            except Fork:
+                warp.registers = before
+                raise
+            if not self.asked:
+                self.left[key] = tuple(warp.registers[name] for name in block.writes)
+        else:
+            warp.registers.update(zip(block.writes, left, strict=True))
+        warp.pc = block.end
+
+    def folded(self, value: Value) -> Value:
+        """a·C - a·n·((C + k) / n) of a counter C that counts from 0 is a·((C + k) mod n) - a·k."""
+        while isinstance(value, Affine) and (found := quotient_in(value)):
+            key, counter, offset, by, times = found
+            if self.modulus_of(counter.base) % by:
+                if by <= MOST_ROUNDS:
+                    at = ("since", counter.base[0]) if counter.base[0] else None
+                    self.wanted[at] = lcm(self.wanted.get(at, 1), by)
+                break
+            terms = plus(Affine(value.terms, 0), Affine(((key, by), (("counter", counter), -1)), 0), times)
+            const = value.const + times * ((counter.value + offset) % by - offset)
+            value = Affine(terms.terms, const) if terms.terms else const % (1 << 32)
+        return value
 
     def result(self, state: State, warp: Warp, each: Instruction) -> Value:
         op, args = each.op, each.args
@@ -460,7 +530,15 @@ class Registers:
             if isinstance(a, Counter) and not a.terms and 2 <= divisor <= SMALL and modulus % divisor:
                 key = ("since", a.base[0]) if a.base[0] else None
                 self.wanted[key] = lcm(self.wanted.get(key, 1), divisor)
-            return by_lane(lambda x, y: self.stepped(binary(name, kind, x, y, modulus), x, y), a, b)
+            if divisor >= 2 and (found_round := divided_round(a)):
+                counter, by = found_round
+                if self.modulus_of(counter.base) % (by * divisor) == 0:
+                    return counter.value // by % divisor
+                if by * divisor <= MOST_ROUNDS:
+                    key = ("since", counter.base[0]) if counter.base[0] else None
+                    self.wanted[key] = lcm(self.wanted.get(key, 1), by * divisor)
+            room = self.room if args[1] in self.from_numbers else 0
+            return by_lane(lambda x, y: self.stepped(binary(name, kind, x, y, modulus), x, y, room=room), a, b)
         if form == "mad":
             a, b, c = (self.operand(warp, arg, 32) for arg in args[1:4])
             kind = said[0]
@@ -486,7 +564,7 @@ class Registers:
             return lanes_of(self.value(warp, args[1]))[0]
         if form == "vote":
             return UNIFORM
-        return TOP
+        return computed(op, tuple(UNIFORM if is_real(arg) else self.operand(warp, arg, 64) for arg in args[1:]))
 
     def loaded(self, warp: Warp, arg: str, width: str) -> Value:
         """What lies at an address that is one for the launch, by a pointer by which nothing is stored: a symbol."""
@@ -527,7 +605,8 @@ class Registers:
     @staticmethod
     def converted(value: Value, op: str) -> Value:
         if op.startswith("cvta."):
-            return value
+            into = -1 if op.startswith("cvta.to.shared") else 1 if op.startswith("cvta.shared") else 0
+            return by_lane(lambda v: binary("add" if into > 0 else "sub", "s64", v, WINDOW), value) if into else value
         if op == "cvt.s64.s32":
             return by_lane(lambda v: _extended(v), value)
         if op == "cvt.u64.u32":
@@ -552,7 +631,7 @@ def _located(values: Value, offset: int, lanes: int) -> tuple[int, ...] | None:
 @lru_cache(maxsize=4096)
 def _operand_of_address(arg: str) -> tuple[str, int]:
     """[%r+4]: register or name, and offset; ("", 0) of another form."""
-    match = re.fullmatch(r"\[(%?\w+)(?:\+(-?\d+))?\]", arg)
+    match = re.fullmatch(r"\[(%?~?\w+)(?:\+(-?\d+))?\]", arg)
     return (match[1], int(match[2] or 0)) if match else ("", 0)
 
 
@@ -579,6 +658,28 @@ def _constants(program: Program) -> list[int]:
     names = {arg for each in compared for arg in each.args[1:]}
     moved = [each.args[1] for each in program.code if each.base == "mov" and each.args[0] in names]
     return [int(arg, 0) for arg in (*names, *moved) if INTEGER.fullmatch(arg)]
+
+
+def _subtracted(program: Program) -> int:
+    """What the text subtracts from counters, where it is little: shifted ones are to be above their floor by that."""
+    counters = {each.counter for each in program.loops}
+    found = [NEAR]
+    for each in program.code:
+        if each.base in ("add", "sub") and each.args[1] in counters and INTEGER.fullmatch(each.args[2]):
+            less = int(each.args[2], 0) * (1 if each.base == "sub" else -1)
+            found += [less] * (0 < less < SMALL)
+    return max(found)
+
+
+def _from_numbers(program: Program) -> frozenset[str]:
+    """Counters of loops that start at numbers of the text only, and else only grow."""
+    counters = {each.counter for each in program.loops}
+    for each in program.code:
+        for name in counters.intersection(each.writes):
+            grows = each.base == "add" and each.args[1] == name and re.fullmatch(r"[1-9]\d*", each.args[2])
+            if each.guard or not (grows or (each.base == "mov" and INTEGER.fullmatch(each.args[1]))):
+                counters.discard(name)
+    return frozenset(counters)
 
 
 def _made_of_loaded(program: Program) -> frozenset[str]:

@@ -11,16 +11,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from minitile.proof import barriers
-from minitile.proof.blocks import Block, blocks
-from minitile.proof.descriptors import rows_of_16
-from minitile.proof.events import Footprint, MBarrier, Product, replace
+from minitile.proof.blocks import blocks
+from minitile.proof.divergence import diverge
+from minitile.proof.events import Footprint, MBarrier, replace
 from minitile.proof.memory import Memory, fence
-from minitile.proof.registers import BASE, Fork, Question, Registers, Residue
-from minitile.proof.state import ALL, State, Warp, committed, without_empty
+from minitile.proof.products import Products
+from minitile.proof.registers import BASE, WINDOW, Fork, Question, Residue
+from minitile.proof.state import ALL, State, Warp, bits, committed, without_empty
 from minitile.proof.text import (
     ARITHMETIC,
     ATOMIC,
     EVENTS,
+    INTEGER,
     LOADED,
     STORES,
     Fault,
@@ -31,13 +33,16 @@ from minitile.proof.text import (
     Region,
     is_plain,
     is_wait,
-    registers,
+    wide,
 )
 from minitile.proof.values import (
     TOP,
     UNIFORM,
+    Affine,
+    Among,
     Predicate,
     Stored,
+    Token,
     Value,
     lanes_of,
     launch_wide,
@@ -66,20 +71,31 @@ _STORES = re.compile(
     r"cp\.reduce\.async\.bulk\.tensor\.[1-5]d\.global\.shared::cta\.\w+\.bulk_group"
 )
 _CP_ASYNC = re.compile(r"cp\.async\.c[ag]\.shared(?:::cta)?\.global(?:\.L2::\w+)?")
+_COPY_OF_BYTES = re.compile(r"cp\.async\.bulk\.shared::(?:cluster|cta)\.global\.mbarrier::complete_tx::bytes")
+_STORE_OF_BYTES = re.compile(
+    r"cp\.(?:reduce\.)?async\.bulk\.global\.shared::cta\.bulk_group(?:\.\w+\.\w+)?(?:\.noftz)?"
+)
+_ATOMIC = re.compile(
+    r"(?:atom|red)(?:\.\w+\.(?:cta|cluster|gpu|sys))?\.shared(?:::cta)?\.(?:add|min|max|inc|dec|and|or|xor|exch|cas)"
+    r"(?:\.noftz)?\.(?:[busf](?:32|64)|f16x2|bf16x2)"
+)
+_ST_ASYNC = re.compile(
+    r"st\.async(?:\.weak)?\.shared::cluster\.mbarrier::complete_tx::bytes(?:\.v([24]))?\.[busf](32|64)"
+)
+_GENERIC = re.compile(r"(ld|st)\.shared::any((?:\.v[24])?\.[busf](?:8|16|32|64|128))")
+_ARRIVES_LATER = {f"cp.async.mbarrier.arrive.noinc.shared{where}.b64" for where in ("", "::cta")}
 _INIT = re.compile(r"mbarrier\.init\.shared(::cta)?\.b64")
 _ARRIVE = re.compile(r"mbarrier\.arrive(\.expect_tx)?(\.release)?(\.cta)?\.shared(::cta)?\.b64")
 _EXPECT = re.compile(r"mbarrier\.expect_tx(\.relaxed\.cta)?\.shared(::cta)?\.b64")
-_WAIT = re.compile(r"mbarrier\.try_wait\.parity(\.acquire)?(\.cta)?\.shared(::cta)?\.b64")
-_PRODUCT = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.\w+\.(\w+)\.(\w+)(\.satfinite)?")
+_WAIT = re.compile(r"mbarrier\.try_wait(?:\.parity)?(\.acquire)?(\.cta)?\.shared(::cta)?\.b64")
 _STMATRIX = re.compile(r"stmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b(?:16|8)")
 _LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b16")
 _SHARED = re.compile(r"(?:st|ld)\.shared(?:::cta)?(?:\.v([24]))?\.[busf](8|16|32|64|128)")
 _BAR_RED = re.compile(r"(?:bar|barrier)\.red(?:\.aligned)?\.(?:popc\.u32|(?:and|or)\.pred)")
-_ITEM = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 _ACCESSES = ("st", "ld", "stmatrix", "ldmatrix")
 
 
-class Machine(Registers):
+class Machine(Products):
     """`together`: instructions at which all lanes of a warp leave a wait together (an assumption, docs/proof.md)."""
 
     def __init__(
@@ -93,7 +109,7 @@ class Machine(Registers):
         self.together = together
         sizes = [_SHARED.fullmatch(each.op) for each in program.code]
         self.unit = min([4, *(int(each[2]) // 8 for each in sizes if each)])
-        self.memory = Memory(self.unit, BASE, program.shared)
+        self.memory = Memory(self.unit, ((BASE + at, size) for at, size in program.arrays.values()))
         self.guessed = False  # whether an access was taken for executed of which that is not known
         self.products = self._product_registers()
         self.covered: dict[tuple[tuple[int, int, int, int], ...], Footprint] = {}
@@ -104,9 +120,6 @@ class Machine(Registers):
         self.touches = [self._bits({*each.reads, *each.writes}) for each in program.code]
         self.named = [self._named(each) for each in program.code]
         self.blocks = blocks(program, self.touches)
-        self.left: dict[
-            tuple[Any, ...], tuple[Value, ...]
-        ] = {}  # what a block leaves, by where it is and what it reads
         self.plain = [is_plain(each) for each in program.code]
         self.computes = [  # whether nothing that matters lies between an open branch and its end
             all(
@@ -127,7 +140,7 @@ class Machine(Registers):
         ]
 
         self.alike = [self._alike(each) for each in program.code]
-        self.wide = {name for each in program.code for name in _wide(each)}
+        self.wide = {name for each in program.code for name in wide(each)}
 
     def _alike(self, each: Instruction) -> bool:
         """Whether both arms of a branch do the same but for arithmetic, of which the jump's own arm has none on
@@ -150,37 +163,6 @@ class Machine(Registers):
         same = [i.text for i in first] == [i.text for i in second] and all(computed.isdisjoint(i.reads) for i in first)
         return same and quiet and self.program.live[end].isdisjoint(computed)
 
-    def pass_block(self, state: State, warp: Warp, block: Block) -> None:
-        """Executes a block by all lanes, or takes from before what it leaves."""
-        key = (warp.pc, *(self.value(warp, name) for name in block.reads))
-        left = self.left.get(key)
-        if left is None:
-            for each in block.code:
-                self.arithmetic(state, warp, each, ALL)
-            self.left[key] = tuple(warp.registers[name] for name in block.writes)
-        else:
-            warp.registers.update(zip(block.writes, left, strict=True))
-        warp.pc = block.end
-
-    def _named(self, each: Instruction) -> tuple[int, int]:
-        """Accumulators and fragments that a product names, as bits."""
-        if not each.op.startswith("wgmma.mma_async"):
-            return 0, 0
-        accumulators, first = (self._bits(set(registers(arg))) for arg in each.args[:2])
-        return accumulators, first if each.args[1].startswith("{") else 0
-
-    def _product_registers(self) -> dict[str, int]:
-        names: dict[str, int] = {}
-        for each in self.program.code:
-            if each.op.startswith("wgmma.mma_async"):
-                for arg in each.args[:2]:
-                    for name in registers(arg) if arg.startswith("{") else ():
-                        names.setdefault(name, len(names))
-        return names
-
-    def _bits(self, names: set[str]) -> int:
-        return sum(1 << self.products[each] for each in names if each in self.products)
-
     # -- one instruction
 
     def step(self, state: State, warp: Warp) -> bool:
@@ -200,6 +182,9 @@ class Machine(Registers):
         if each.base == "bra":
             self.branch(state, warp, each)
             return True
+        if each.base == "~beyond":
+            self.beyond(state, warp, each)
+            return True
         lanes, sure = ALL, True
         if each.guard or warp.mask != ALL:
             lanes, known = self.possible(state, warp, each)
@@ -215,6 +200,16 @@ class Machine(Registers):
             return False
         warp.pc += 1
         return True
+
+    def beyond(self, state: State, warp: Warp, each: Instruction) -> None:
+        """What loops.py puts where no run may come. `asked`: of sizes alone it is asked for; of what is computed of
+        them it is taken for granted (docs/proof.md), if nothing is known to the contrary."""
+        value = warp.registers.get(each.guard, TOP)
+        values, made = lanes_of(value), {key[0] for key in symbols_in(value)}
+        asked = each.op.endswith(".asked") and made <= {"param", "above", "not", "lt"}
+        if any(self.truth(state, values[lane], asked) == 1 - each.negated for lane in bits(warp.mask)):
+            raise Refused(each.line, "a loop that passes by its bound")
+        warp.pc += 1
 
     def pass_region(self, warp: Warp, region: Region) -> None:
         """Some number of rounds of a loop that only computes. Where all that it reads is one for the launch, so is what
@@ -239,7 +234,12 @@ class Machine(Registers):
     @staticmethod
     def _is_access(each: Instruction) -> bool:
         """Whether an instruction does no more than to access shared memory; it may be taken for executed then."""
-        return bool(_SHARED.fullmatch(each.op) or _CP_ASYNC.fullmatch(each.op) or _STORES.fullmatch(each.op))
+        return bool(
+            _SHARED.fullmatch(each.op)
+            or _ATOMIC.fullmatch(each.op)
+            or _CP_ASYNC.fullmatch(each.op)
+            or _STORES.fullmatch(each.op)
+        )
 
     @staticmethod
     def _is_of_global(each: Instruction) -> bool:
@@ -305,6 +305,14 @@ class Machine(Registers):
                 warp.registers[name] = TOP
 
     def branch(self, state: State, warp: Warp, each: Instruction) -> None:
+        if (
+            len(warp.stack) > 1
+            and warp.stack[-1][0] == each.pc + 1
+            and warp.stack[-2][0] == each.target
+            and not each.guard
+        ):
+            warp.pc += 1  # the other way of a branch of divergent lanes
+            return
         if each.pc in self.program.spins:
             self._spun(warp, each)
             warp.pc += 1
@@ -320,6 +328,10 @@ class Machine(Registers):
             if not known or (arms and taken not in (0, warp.mask)):
                 self.perhaps(state, warp, each.pc, self.open[each.pc])
                 return
+        if each.pc in self.program.stepped:
+            values = lanes_of(warp.registers.get(each.guard, TOP))
+            if not all(isinstance(values[lane], int) for lane in bits(warp.mask)):
+                raise Refused(each.line, self.program.stepped[each.pc])
         if self.alike[each.pc] and warp.registers.get(each.guard) is UNIFORM:
             warp.pc += 1
             return
@@ -329,14 +341,7 @@ class Machine(Registers):
         elif not taken:
             warp.pc += 1
         else:
-            inside = self.program.code[each.pc + 1 : each.target]
-            if each.target <= each.pc or any(i.base in ("bra", "ret") for i in inside):
-                raise Refused(each.line, "lanes of a warp part here, in a form that is not known")
-            if any(each.pc < i.target < each.target for i in self.program.code):
-                raise Refused(each.line, "a label inside of a branch that lanes of a warp take differently")
-            warp.stack += ((each.target, warp.mask),)
-            warp.mask &= ~taken
-            warp.pc += 1
+            diverge(self.program.code, warp, each, taken)
 
     def _spun(self, warp: Warp, each: Instruction) -> None:
         """Some number of rounds of a quiet loop: nothing is known of what they compute."""
@@ -362,10 +367,12 @@ class Machine(Registers):
         if warp.fresh and each.base in EVENTS and each.base not in _ACCESSES and not _CP_ASYNC.fullmatch(op):
             warp.fresh = ()
         if each.base in ARITHMETIC and not op.startswith("ld.shared"):
-            if each.op.startswith(("elect", "shfl")) and (
-                lanes != ALL or each.args[-1] not in ("0xffffffff", "-1", "4294967295")
-            ):
-                raise Refused(each.line, f"by some lanes of a warp: {each.text}")
+            if each.base in ("elect", "shfl", "vote", "redux", "match"):
+                # The mask must name those that execute it; elect is known for whole warps only.
+                mask = self.value(warp, each.args[-1])
+                named = isinstance(mask, int) and mask % (1 << 32) == lanes and ".sync" in each.op
+                if not named or (each.base == "elect" and lanes != ALL):
+                    raise Refused(each.line, f"by some lanes of a warp: {each.text}")
             if each.base == "ld" and not op.startswith(("ld.param.", "ld.global.", "ld.const.", "ld.local.", *ATOMIC)):
                 raise Refused(each.line, f"not known: {each.op}")
             self.arithmetic(state, warp, each, lanes)
@@ -381,6 +388,12 @@ class Machine(Registers):
             self.fence(state, warp, each, lanes)
         elif op == "ret":
             self.ret(state, warp, each, lanes)
+        elif _ATOMIC.fullmatch(op):
+            self.atomic(state, warp, each, lanes)
+        elif _ST_ASYNC.fullmatch(op):
+            self.stored_asynchronously(state, warp, each, lanes)
+        elif match := _GENERIC.fullmatch(op):
+            return self.anywhere(state, warp, each, lanes, sure, f"{match[1]}.shared{match[2]}")
         elif op.startswith(ATOMIC):
             for name in each.writes:
                 self.put(warp, name, TOP, lanes)
@@ -404,7 +417,8 @@ class Machine(Registers):
         if len(args) < 2 or not (_ARRIVE.fullmatch(op) or _WAIT.fullmatch(op)):
             raise Refused(line, f"not known: {each.text}")
         at = self.mbarrier_at(state, warp, args[1], lanes, line)
-        if (match := _ARRIVE.fullmatch(op)) and args[0] == "_":
+        if (match := _ARRIVE.fullmatch(op)) and (args[0] == "_" or re.fullmatch(r"%\w+", args[0])):
+            token = self.token(state, at)
             if match[1] and len(args) == 3:
                 barriers.arrive(state, warp, at, lanes, line, 1, self.number(warp, args[2], line))
             elif not match[1] and len(args) in (2, 3):
@@ -412,9 +426,14 @@ class Machine(Registers):
                 barriers.arrive(state, warp, at, lanes, line, times, 0)
             else:
                 raise Refused(line, f"not known: {each.text}")
+            for name in each.writes:
+                self.put(warp, name, token, lanes)
             return True
         if _WAIT.fullmatch(op) and len(args) == 3:
-            parity = self.number(warp, args[2], line)
+            if ".parity" in op:
+                parity = self.number(warp, args[2], line)
+            else:
+                parity = self.of_token(state, warp, args[2], at, lanes, line)
             if parity not in (0, 1):
                 raise Refused(line, f"a parity of {parity}")
             if not barriers.wait(state, warp, at, lanes, each, parity, each.pc in self.together):
@@ -422,6 +441,31 @@ class Machine(Registers):
             self.put(warp, args[0], 1, lanes)
             return True
         raise Refused(line, f"not known: {each.text}")
+
+    @staticmethod
+    def token(state: State, at: int) -> Token:
+        """What an arrival gives: a token of the phase that is not complete. Older ones of this parity are void."""
+        barrier = state.mbarriers[at]
+        token = Token(at, barrier.index % 2)
+        if barrier.pending == barrier.count:
+            for warp in state.warps:
+                for name, value in warp.registers.items():
+                    if token in lanes_of(value):
+                        kept = tuple(TOP if v == token else v for v in lanes_of(value))
+                        warp.registers[name] = TOP if value == token else kept
+        return token
+
+    def of_token(self, state: State, warp: Warp, arg: str, at: int, lanes: int, line: int) -> int:
+        """The parity of a wait for the phase of a token: of the phase that is not complete, or the one before."""
+        values = lanes_of(self.value(warp, arg))
+        found = {values[lane] for lane in bits(lanes)}
+        token = found.pop() if len(found) == 1 else None
+        barrier = state.mbarriers[at]
+        if not isinstance(token, Token) or token.at != at:
+            raise Refused(line, f"not a token of this mbarrier: {arg}")
+        if token.parity == barrier.index % 2 and barrier.pending == barrier.count:
+            raise Fault(line, "waits by a token of a phase that is over")
+        return token.parity
 
     def mbarrier_at(self, state: State, warp: Warp, arg: str, lanes: int, line: int) -> int:
         at = self.one_address(warp, arg, lanes, line)
@@ -448,12 +492,10 @@ class Machine(Registers):
 
     def fence(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
         if each.op == "fence.mbarrier_init.release.cluster":
-            for at in state.mbarriers:
-                number, lane = divmod(state.mbarriers[at].by, 32)  # a fence is for what its own thread has initialised
-                if warp.number == number and lanes >> lane & 1:
-                    warp.learn(state.mbarriers[at].fence, 1 << lane)
+            barriers.initialised(state, warp, lanes)
         elif each.op in ("fence.proxy.async", "fence.proxy.async.shared::cta"):
             fence(state, warp, lanes)
+            barriers.initialised(state, warp, lanes)
         elif not each.op.startswith(_IDLE_FENCES):
             raise Refused(each.line, f"not known: {each.op}")
 
@@ -467,14 +509,28 @@ class Machine(Registers):
             threads = self.number(warp, each.args[2], each.line) if len(each.args) > 3 else self.program.threads
             for name in each.writes:
                 warp.registers[name] = UNIFORM
-            barriers.meet(state, warp, number, threads, each.line, True)
-        elif each.op in ("bar.sync", "barrier.sync.aligned", "bar.arrive", "barrier.arrive.aligned"):
+            came = state.named[number].waiting if number in state.named else 0
+            barriers.meet(state, warp, number, threads, each.line, True, each.op)
+            if warp.at < 0:
+                self.reduced(state, warp, each, number, came)
+        elif each.op in ("bar.sync", "barrier.sync", "bar.arrive"):
             number = self.number(warp, each.args[0], each.line)
             threads = self.number(warp, each.args[1], each.line) if len(each.args) > 1 else self.program.threads
             barriers.meet(state, warp, number, threads, each.line, "sync" in each.op)
         else:
             raise Refused(each.line, f"not known: {each.op}")
         return True
+
+    def reduced(self, state: State, warp: Warp, each: Instruction, number: int, came: int) -> None:
+        """The result of a reduction by a barrier is one for all who were at it: known until the barrier's next one."""
+        others = [(other, self.program.code[other.pc - 1]) for other in state.warps if came >> other.number & 1]
+        state.forget(Stored(-1 - number))
+        if all(i.op == each.op and len(i.writes) == 1 for _, i in (*others, (warp, each))):
+            value: Value = symbol("stored", Stored(-1 - number))
+            if each.op.endswith(".pred"):
+                value = Predicate(("eq", "u32", value, 1))
+            for other, i in (*others, (warp, each)):
+                other.registers[i.writes[0]] = value
 
     def ret(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
         if lanes != ALL or warp.stack:
@@ -498,17 +554,20 @@ class Machine(Registers):
             size = int(match[1] or 1) * int(match[2]) // 8
         else:
             raise Refused(each.line, f"not known: {each.op}")
-        addresses = self.address(warp, each.args[1 if load else 0], lanes & ((1 << sharers) - 1), each.line)
+        lane_mask = lanes & ((1 << sharers) - 1)
         # Rows that one lane names are given to all: each lane reads them all.
-        to_all = each.base == "ldmatrix"
-        foot = self.memory.by_lane(addresses, size, lanes & ((1 << sharers) - 1), each.line, to_all)
-        event = self.memory.access(state, warp, each.line, foot, write=not load)
+        foot, exact = self.footprint(warp, each, each.args[1 if load else 0], size, lane_mask, each.base == "ldmatrix")
+        if not exact and not load and foot.units & ~state.written:
+            raise Refused(each.line, f"not known where, among bytes that nothing has written: {each.text}")
+        same = each.pc in self.program.same or bool(INTEGER.fullmatch(each.args[-1]))
+        event = self.memory.access(state, warp, each.line, foot, write=not load, same=same and exact)
         warp.did(event, foot.lanes)
         if (
             not load
             and size in (4, 8)
             and not lanes & (lanes - 1)
             and sure
+            and exact
             and each.base == "st"
             and "{" not in each.args[1]
         ):
@@ -516,12 +575,85 @@ class Machine(Registers):
         for name in each.writes:
             value: Value = TOP
             whole = "{" not in each.args[0] and size in (4, 8) and {mine for _, mine in foot.shares} == {foot.units}
-            if sure and whole:
+            if sure and whole and exact:
                 value = state.contents.get(foot.units, UNIFORM)
                 told = not each.op.endswith(".s32") and (isinstance(value, int) or variables_in(value))
                 if size == 4 and not told and not not_negative(value):
                     value = unknown(value)  # the register may be of 64 bits
             self.put(warp, name, value, lanes)
+
+    def footprint(
+        self, warp: Warp, each: Instruction, arg: str, size: int, lanes: int, to_all: bool = False
+    ) -> tuple[Footprint, bool]:
+        """What lanes access, and whether they access all of it; else each some place of its share, not known which."""
+        match = re.fullmatch(r"\[(%?~?\w+)(?:\+(-?\d+))?\]", arg)
+        values = lanes_of(self.value(warp, match[1]) if match else TOP)
+        if to_all or not any(isinstance(values[lane], Among) for lane in bits(lanes)):
+            addresses = self.address(warp, arg, lanes, each.line)
+            return self.memory.by_lane(addresses, size, lanes, each.line, to_all), True
+        shares = []
+        offset = int(match[2] or 0) if match else 0
+        for lane in bits(lanes):
+            value, units = values[lane], 0
+            if isinstance(value, int):
+                value = Among(value, 1, 1)
+            if not isinstance(value, Among):
+                raise self.unknown_number(each.line, arg, value)
+            for n in range(value.count):
+                units |= self.memory.span((value.low + n * value.step + offset) % (1 << 32), size, each.line)
+            shares.append((lane, units))
+        return self.memory.of(tuple(shares)), False
+
+    def atomic(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
+        """Each of these lanes reads and writes as one; two such accesses do not conflict."""
+        size = 8 if re.search(r"\.[busf]64$", each.op) else 4
+        foot, _ = self.footprint(warp, each, each.args[1 if each.base == "atom" else 0], size, lanes)
+        if foot.units & ~state.written:
+            raise Fault(each.line, "reads bytes that nothing has written")
+        event = self.memory.access(state, warp, each.line, foot, write=True, atomic=True)
+        warp.did(event, foot.lanes)
+        for name in each.writes:
+            self.put(warp, name, TOP, lanes)
+
+    def stored_asynchronously(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
+        """st.async within the block: each of these lanes writes, and counts its bytes at an mbarrier."""
+        match = _ST_ASYNC.fullmatch(each.op)
+        assert match
+        size = int(match[1] or 1) * int(match[2]) // 8
+        barrier = self.mbarrier_at(state, warp, each.args[2], lanes, each.line)
+        foot, exact = self.footprint(warp, each, each.args[0], size, lanes)
+        if not exact:
+            raise Refused(each.line, f"not known: {each.args[0]}")
+        event = self.memory.access(state, warp, each.line, foot, write=True, asynchronous=True)
+        barriers.copied(state, warp, barrier, lanes, each.line, size * lanes.bit_count(), event)
+
+    def anywhere(self, state: State, warp: Warp, each: Instruction, lanes: int, sure: bool, op: str) -> bool:
+        """An access by a generic address, which must be known to be of shared or of global memory."""
+        load = each.base == "ld"
+        match = re.fullmatch(r"\[(%\w+)((?:\+-?\d+)?)\]", each.args[1 if load else 0])
+        values = lanes_of(self.value(warp, match[1]) if match else TOP)
+        terms = {v.terms if isinstance(v, Affine) else None for n, v in enumerate(values) if lanes >> n & 1}
+        if match and terms == {WINDOW.terms}:
+            shared = tuple(v.const % (1 << 32) if isinstance(v, Affine) else 0 for v in values)
+            name = "%~generic"
+            warp.registers[name] = shared
+            place = f"[{name}{match[2]}]"
+            args = (each.args[0], place) if load else (place, each.args[1])
+            self.generic(state, warp, replace(each, op=op, args=args), lanes, sure)
+            del warp.registers[name]
+            return True
+        if not all(each_terms is not None and self._is_pointer(each_terms) for each_terms in terms):
+            raise Refused(each.line, f"not known whether of shared or of global memory: {each.text}")
+        for written in each.writes:
+            self.put(warp, written, TOP, lanes)
+        return True
+
+    def _is_pointer(self, terms: tuple[Any, ...]) -> bool:
+        """Whether a sum is an address of global memory: a parameter's, and no other's."""
+        names = [
+            key for key, _ in terms if key[0] == "window" or (key[0] == "param" and key[1] in self.program.pointers)
+        ]
+        return len(names) == 1 and names[0][0] == "param" and (names[0], 1) in terms
 
     def stored(self, state: State, warp: Warp, each: Instruction, lane: int) -> Value:
         """What a lane stores: a number that is one for the launch, or else the last that is stored here."""
@@ -550,6 +682,23 @@ class Machine(Registers):
             barrier = self.mbarrier_at(state, warp, args[2], lanes, line)
             event = self._bulk(state, warp, each, lanes, at, size, write=True)
             barriers.copied(state, warp, barrier, lanes, line, size, event)
+        elif _COPY_OF_BYTES.fullmatch(op) and len(args) == 4:
+            self._one(lanes, each)
+            at, size = self.one_address(warp, args[0], lanes, line), self.number(warp, args[2], line)
+            barrier = self.mbarrier_at(state, warp, args[3], lanes, line)
+            event = self._bulk(state, warp, each, lanes, at, size, write=True, align=16)
+            barriers.copied(state, warp, barrier, lanes, line, size, event)
+        elif _STORE_OF_BYTES.fullmatch(op) and len(args) == 3:
+            self._one(lanes, each)
+            at, size = self.one_address(warp, args[1], lanes, line), self.number(warp, args[2], line)
+            event = self._bulk(state, warp, each, lanes, at, size, write=False, align=16)
+            lane = lanes.bit_length() - 1
+            now, groups = warp.bulk.get(lane, (0, ()))
+            warp.bulk[lane] = now | event, groups
+        elif op.startswith("cp.async.bulk.prefetch."):
+            pass
+        elif op in _ARRIVES_LATER and len(args) == 1:
+            self.arrives_later(state, warp, each, lanes)
         elif _CP_ASYNC.fullmatch(op) and len(args) in (3, 4) and args[2] in ("4", "8", "16"):
             self.cp_async(state, warp, each, lanes)
         elif op == "cp.async.commit_group" and not args:
@@ -606,119 +755,38 @@ class Machine(Registers):
         if lanes & (lanes - 1):
             raise Refused(each.line, "a bulk copy by several lanes")
 
-    def _bulk(self, state: State, warp: Warp, each: Instruction, lanes: int, at: int, size: int, *, write: bool) -> int:
-        foot = self.memory.of(((lanes.bit_length() - 1, self.memory.span(at, size, each.line, 128)),))
+    def arrives_later(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
+        """cp.async.mbarrier.arrive.noinc: once the copies that these lanes have started are complete, each arrives. It
+        brings that, and what barriers have told before; of accesses nothing else."""
+        at = self.mbarrier_at(state, warp, each.args[0], lanes, each.line)
+        self.token(state, at)  # older ones of this parity are void
+        accesses = 0
+        for access in state.accesses:
+            accesses |= access.id | access.fence
+        started = (copy for group in (warp.cp_open, *warp.cp_groups) for copy in group)
+        done = sum({event for event, whose in started if not whose & ~lanes})
+        brings = warp.copy()
+        brings.known = warp.known & ~accesses | done
+        brings.extra = {lane: ids & ~accesses for lane, ids in warp.extra.items()}
+        brings.own = ()
+        barriers.arrive(state, brings, at, lanes, each.line, 1, 0)
+
+    def _bulk(
+        self,
+        state: State,
+        warp: Warp,
+        each: Instruction,
+        lanes: int,
+        at: int,
+        size: int,
+        *,
+        write: bool,
+        align: int = 128,
+    ) -> int:
+        if size <= 0 or size % 16 or at % align:
+            raise Fault(each.line, f"misaligned: {size} bytes at {at}, by {align}")
+        foot = self.memory.of(((lanes.bit_length() - 1, self.memory.span(at, size, each.line, align)),))
         return self.memory.access(state, warp, each.line, foot, write=write, asynchronous=True)
-
-    def wgmma(self, state: State, warp: Warp, each: Instruction, lanes: int) -> bool:
-        if lanes != ALL:
-            raise Refused(each.line, "wgmma by some lanes of a warp")
-        warp.converge()
-        if each.op == "wgmma.fence.sync.aligned":
-            warp.dirty = 0
-        elif each.op == "wgmma.commit_group.sync.aligned":
-            warp.groups, warp.open = committed(warp.groups, warp.open), ()
-        elif each.op == "wgmma.wait_group.sync.aligned":
-            cut = max(len(warp.groups) - self.number(warp, each.args[0], each.line), 0)
-            pending = {event for _, event, _, _ in state.products.get(warp.number // 4, ())}
-            if any(product.ids in pending for group in warp.groups[:cut] for product in group):
-                return False  # other warps have yet to execute their part
-            for group in warp.groups[:cut]:
-                for product in group:
-                    warp.known |= product.ids | product.waits
-            warp.groups = without_empty(warp.groups[cut:])
-        elif match := _PRODUCT.fullmatch(each.op):
-            self.product(state, warp, each, match)
-        else:
-            raise Refused(each.line, f"not known: {each.op}")
-        return True
-
-    def product(self, state: State, warp: Warp, each: Instruction, match: re.Match[str]) -> None:
-        args, line = each.args, each.line
-        if match[3] not in _ITEM or _ITEM[match[3]] * int(match[2]) != 32 or not args[0].startswith("{"):
-            raise Refused(line, f"not known: {each.op}")
-        fragment = args[1].startswith("{")
-        accumulators, fragments = self.named[each.pc]
-        form = (f"n{match[1]}", args[0])
-        if warp.dirty & (accumulators | fragments):
-            raise Fault(line, "no wgmma.fence since an access to registers of this product")
-        for other in (p for group in (*warp.groups, warp.open) for p in group):
-            mixed = accumulators & other.accumulators and form != other.form
-            if mixed or accumulators & other.fragments or fragments & other.accumulators:
-                raise Fault(line, "accesses registers of a product that need not be complete")
-        majors = [self.number(warp, arg, line) for arg in args[6:]]
-        expected = (0 if _ITEM[match[3]] != 2 else 1 if fragment else 2) if match[3] not in ("s8", "u8") else 0
-        if len(majors) != expected and not (match[3] in ("s8", "u8") and len(args) <= 6):
-            raise Refused(line, f"not known: {each.text}")
-        operands = [] if fragment else [(args[1], 64, majors[0] if majors else 0)]
-        operands.append((args[2], int(match[1]), majors[-1] if majors else 0))
-        words = []
-        for arg, outer, major in operands:
-            word = self.number(warp, arg, line) % (1 << 64)
-            words.append((word, major, *((int(match[2]), outer * _ITEM[match[3]]) if major else (outer, 32))))
-        known = self.begun(state, warp, (warp.pc, *(word for word, *_ in words)), line)
-        foot = self.read_by_product(tuple(words), line)
-        event = self.memory.access(state, warp, line, foot, write=False, asynchronous=True, begun=known)
-        warp.open += (Product(event, accumulators, fragments, form),)
-        self.part(state, warp, event)
-
-    def read_by_product(self, operands: tuple[tuple[int, int, int, int], ...], line: int) -> Footprint:
-        """What operands (descriptor, major, rows, bytes of a row) cover."""
-        if operands not in self.covered:
-            units = 0
-            for operand in operands:
-                pieces = rows_of_16(*operand)
-                if pieces is None:
-                    raise Refused(line, f"a descriptor that is not known: {operand[0]:#x}")
-                for address in pieces:
-                    units |= self.memory.span(address, 16, line)
-            self.covered[operands] = self.memory.of(((0, units),))
-        return self.covered[operands]
-
-    def part(self, state: State, warp: Warp, event: int) -> None:
-        """A warp has executed its part of the product; with the last part all warps learn which waits the others had
-        passed by then: its completion comes behind them."""
-        group, me = warp.number // 4, 1 << warp.number % 4
-        waits = sum(wait for each in state.mbarriers.values() for wait, _, _ in each.waits) & warp.known
-        queue = state.products[group]
-        place = next(n for n, each in enumerate(queue) if each[2] & me and each[1] in (0, event))
-        what, _, warps, passed = queue[place]
-        passed |= waits
-        if warps != 15:
-            state.products[group] = (*queue[:place], (what, event, warps, passed), *queue[place + 1 :])
-            return
-        state.products[group] = (*queue[:place], *queue[place + 1 :])
-
-        def told(products: tuple[Product, ...]) -> tuple[Product, ...]:
-            return tuple(replace(each, waits=passed) if each.ids == event else each for each in products)
-
-        for other in state.warps[group * 4 : group * 4 + 4]:
-            other.open, other.groups = told(other.open), tuple(map(told, other.groups))
-
-    def begun(self, state: State, warp: Warp, what: tuple[Any, ...], line: int) -> int:
-        """The event of a product that another warp of the warpgroup has begun, 0 if this is the first. The four warps
-        execute the same products; the product is one event of the warpgroup."""
-        group, me = warp.number // 4, 1 << warp.number % 4
-        if (group + 1) * 4 > len(state.warps):
-            raise Refused(line, "a product by less than four warps")
-        queue = state.products.get(group, ())
-        for place, (other, event, warps, passed) in enumerate(queue):
-            if warps & me:
-                continue
-            if other != what:
-                raise Refused(line, "warps of a warpgroup execute different products")
-            state.products[group] = (*queue[:place], (other, event, warps | me, passed), *queue[place + 1 :])
-            return int(event)
-        state.products[group] = (*queue, (what, 0, me, 0))
-        return 0
-
-
-def _wide(each: Instruction) -> tuple[str, ...]:
-    """Registers of an instruction that may be of 64 bits."""
-    if each.base == "cvt":
-        types = each.op.split(".")
-        return (*(each.writes if "64" in types[-2] else ()), *(each.reads if "64" in types[-1] else ()))
-    return (*each.writes, *each.reads) if re.search(r"\.[busf]64\b|\.wide\.", each.op) else ()
 
 
 __all__ = ["BASE", "Fork", "Machine", "Question", "Residue"]

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from minitile.proof.events import Access, MBarrier, NamedBarrier, Product
-from minitile.proof.values import TOP, UNIFORM, Stored, Value, uniform, variables_in
+from minitile.proof.values import TOP, UNIFORM, Predicate, Stored, Value, uniform, variables_in
 
 ALL = 0xFFFFFFFF
 
@@ -141,11 +141,19 @@ class State:
         for warp in self.warps:
             for name, value in warp.registers.items():
                 if stored in variables_in(value):
-                    warp.registers[name] = UNIFORM if uniform(value) else TOP
+                    truth = self.answered(value)
+                    warp.registers[name] = truth if truth is not None else UNIFORM if uniform(value) else TOP
         for known in (self.oracle, self.facts):
             for key in [key for key in known if stored in variables_in(key)]:
                 del known[key]
         self.contents = {units: value for units, value in self.contents.items() if stored not in variables_in(value)}
+
+    def answered(self, value: Value) -> int | None:
+        """The truth of a predicate, or of the contrary of one, that has been answered."""
+        if isinstance(value, Predicate) and value.expression[0] == "not":
+            truth = self.answered(value.expression[1])
+            return None if truth is None else 1 - truth
+        return self.facts.get(value) if isinstance(value, Predicate) else None
 
     def copy(self) -> State:
         return State(

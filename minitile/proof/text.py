@@ -10,7 +10,12 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
+
+from minitile.proof.butterflies import same_in_all_lanes
+from minitile.proof.loops import canonical
+from minitile.proof.reading import Refused as Refused
+from minitile.proof.reading import Statement, statements, without_block_comments, without_debug_sections
 
 REGISTER = re.compile(r"%[A-Za-z_]\w*(?:\.[xyz])?")
 INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
@@ -19,22 +24,13 @@ INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
 _ARITHMETIC = """
     mov cvt cvta add sub mul mad fma div rem min max neg abs and or xor not shl shr shf prmt lop3 bfe bfi setp selp set
     ex2 lg2 rcp sqrt rsqrt sin cos tanh copysign clz popc brev bfind ld shfl elect mma vote redux match activemask addc
-    subc madc sad dp4a dp2a mad24 mul24 slct testp fns szext bmsk cnot"""
+    subc madc sad dp4a dp2a mad24 mul24 slct testp fns szext bmsk cnot mapa"""
 ARITHMETIC = frozenset(_ARITHMETIC.split())
 # Instructions that do more than to write a register.
 _EVENTS = """
     bra ret bar barrier fence membar mbarrier cp wgmma st stmatrix ldmatrix griddepcontrol setmaxnreg prefetch nanosleep
-    red atom"""
+    red atom ~beyond"""
 EVENTS = frozenset(_EVENTS.split())
-
-
-class Refused(Exception):
-    """The text is not proved: what is wrong or not understood, with its line."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(f"line {line}: {reason}" if line else reason)
-        self.line = line
-        self.reason = reason
 
 
 class Fault(Refused):
@@ -56,13 +52,16 @@ class Launch:
 
     boxes: bytes that a copy by each tensor map moves, by the parameter's name. threads: of the block; None: what
     `.reqntid` says. shared: bytes of dynamic shared memory; None: what the comment at its declaration says. divides:
-    what a parameter is a multiple of, by its name.
+    what a parameter is a multiple of, by its name. least: what it is at least. grid: how many blocks there are along
+    x, y, z, where that is known: a number, ("param", name), or (operation, a, b) with add, sub, mul, floordiv.
     """
 
     boxes: Mapping[str, int]
     threads: int | None = None
     shared: int | None = None
     divides: Mapping[str, int] = field(default_factory=dict)
+    least: Mapping[str, int] = field(default_factory=dict)
+    grid: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +113,8 @@ class Program:
     """A parsed entry. `arrays`: shared arrays as name to (offset, bytes); `live[pc]`: registers live before pc;
     `ahead[pc]`: instructions that may be reached from pc; `next_kept[pc]`: the next one that counts; `spins`: backward
     branches of loops that only compute and wait for global memory; `whiles`: of others, by what shared memory tells;
+    `stepped`: of others, which must be known to go on or to end, with the reason why they are not counted;
+    `same`: stores of what is the same in all lanes;
     `regions`: loops that only compute, of loaded data, by where they begin; `pointers`: parameters of 64 bits;
     `only_read`: those of them by which nothing is stored to global memory; `parameters`: bits of each (an array: 0)."""
 
@@ -129,45 +130,28 @@ class Program:
     next_kept: tuple[int, ...]
     spins: frozenset[int]
     whiles: frozenset[int]
+    stepped: Mapping[int, str]
     regions: Mapping[int, Region]
+    same: frozenset[int]
     pointers: frozenset[str]
     only_read: frozenset[str]
     parameters: Mapping[str, int]
-
-
-def split_operands(text: str) -> tuple[str, ...]:
-    """Operands at the top level: commas inside of braces and brackets do not split."""
-    out, depth, current = [], 0, ""
-    for ch in text:
-        depth += (ch in "{[") - (ch in "}]")
-        if ch == "," and not depth:
-            out.append(current.strip())
-            current = ""
-        else:
-            current += ch
-    if current.strip():
-        out.append(current.strip())
-    return tuple(out)
 
 
 def registers(text: str) -> tuple[str, ...]:
     return tuple(REGISTER.findall(text))
 
 
-_STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)(?:\s+(.*))?", re.S)
+_WRITERS = ("mbarrier.try_wait", "mbarrier.arrive", "wgmma.mma_async", "bar.red", "barrier.red")
 
 
-_WRITERS = ("mbarrier.try_wait", "wgmma.mma_async", "bar.red", "barrier.red")
-
-
-def _instruction(pc: int, line: int, text: str) -> Instruction:
-    match = _STATEMENT.fullmatch(text)
-    if not match:
-        raise Refused(line, f"not an instruction: {text}")
-    negated, guard, op, rest = match[1] == "!", match[2] or "", match[3], match[4] or ""
-    args, base = split_operands(rest), op.partition(".")[0]
+def _instruction(pc: int, each: Statement) -> Instruction:
+    op, args, line, guard = each.op, each.args, each.line, each.guard
+    base = op.partition(".")[0]
     if base not in ARITHMETIC and base not in EVENTS:
         raise Refused(line, f"not known: {op}")
+    if re.fullmatch(r"(?:ld|st)(?:\.v[24])?\.[busf]\d+", op):
+        op = f"{base}.shared::any{op.removeprefix(base)}"  # a generic address, perhaps of shared memory
     if base == "ld" and not re.match(r"ld\.(?:param|const|local|shared|(?:\w+\.)*?global)\b", op):
         raise Refused(line, f"not known: {op}")  # it might be of shared memory
     writes: tuple[str, ...] = ()
@@ -175,67 +159,63 @@ def _instruction(pc: int, line: int, text: str) -> Instruction:
         writes = registers(args[0])
     behind = args[1:] if writes and base != "wgmma" else args
     reads = tuple(r for each in behind for r in registers(each)) + ((guard, *writes) if guard else ())
-    return Instruction(pc, line, text, op, args, guard, negated, writes, reads)
+    return Instruction(pc, line, each.text, op, args, guard, each.negated, writes, reads)
 
 
-def _statements(body: list[tuple[int, str]]) -> tuple[list[Instruction], dict[str, int]]:
-    code: list[Instruction] = []
-    labels: dict[str, int] = {}
-    for number, raw in body:
-        text = raw.split("//")[0].strip()
-        if not text or text.startswith((".loc", ".reg", ".pragma", ".shared")):
-            if text.find(";") not in (-1, len(text) - 1):
-                raise Refused(number, f"not known: {text}")
-            continue
-        for part in (each.strip() for each in re.split(r"(?<=;)", text)):
-            while match := re.match(r"([$\w]+):(?!:)\s*", part):
-                if match[1] in labels:
-                    raise Refused(number, f"label twice: {match[1]}")
-                labels[match[1]] = len(code)
-                part = part[match.end() :]
-            if not part:
-                continue
-            if not part.endswith(";") or part.startswith((".", "{", "}")):
-                raise Refused(number, f"not known, or does not end in its line: {part}")
-            if part != ";":
-                code.append(_instruction(len(code), number, part[:-1].strip()))
-    return code, labels
+def _instructions(body: list[tuple[int, str]]) -> tuple[list[Instruction], dict[str, int]]:
+    """The instructions of a body, and where its labels are."""
+    found, last = canonical(*statements(body), lambda each: _instruction(0, each).writes, ARITHMETIC)
+    labels = {name: n for n, each in enumerate(found) for name in each.labels} | dict.fromkeys(last, len(found))
+    return [_instruction(n, each) for n, each in enumerate(found)], labels
 
 
 def _body(text: str) -> tuple[str, str, list[tuple[int, str]]]:
     """The entry's name, the text before its body, and the lines of the body with their numbers."""
-    if "/*" in text:
-        raise Refused(0, "comments by /* */")
-    entries = re.findall(r"\.entry\s+(\w+)", text)
-    if len(entries) != 1 or re.search(r"\.func\b", text):
+    code = re.sub(r"//[^\n]*", lambda match: " " * len(match[0]), text)
+    entries = re.findall(r"\.entry\s+([\w$]+)", code)
+    if len(entries) != 1 or re.search(r"\.func\b", code):
         raise Refused(0, "not exactly one entry, or functions")
-    lines = text.split("\n")
-    first = next((n for n, each in enumerate(lines) if each.strip() == "{"), None)
-    last = next((n for n in range(len(lines) - 1, -1, -1) if lines[n].strip() == "}"), None)
-    if first is None or last is None or last < first:
+    begin, end = code.find("{"), code.rfind("}")
+    if begin < code.index(".entry") or end < begin:
         raise Refused(0, "the entry has no body")
-    if any("{" in each.partition("//")[0] for each in lines[:first]):
-        raise Refused(0, "the entry has no body")
-    if any(each.partition("//")[0].strip() for each in lines[last + 1 :]):
-        raise Refused(last + 2, "text behind the entry")
-    return entries[0], "\n".join(lines[:first]), [(n + 1, lines[n]) for n in range(first + 1, last)]
+    if code[end + 1 :].strip():
+        raise Refused(text.count("\n", 0, end) + 2, "text behind the entry")
+    lines = text[begin + 1 : end].split("\n")
+    return entries[0], text[:begin], list(enumerate(lines, text.count("\n", 0, begin) + 1))
+
+
+GAP = 1024  # bytes between shared arrays, which may lie in any order: so that what is beyond one is in no other
 
 
 def _arrays(header: str, body: list[tuple[int, str]], launch: Launch) -> tuple[dict[str, tuple[int, int]], int]:
     """Shared arrays and their bytes together; a dynamic array stands behind the others."""
     declared = re.compile(
-        r"\.shared\s+(?:\.align\s+(\d+)\s+)?\.(?:b|u|s|f)(\d+)\s+(\w+)\[(\d*)\];\s*(?://\s*(\d+) bytes)?"
+        r"(?<![\w.:])\.shared\s+(?:\.align\s+(\d+)\s+)?\.(?:b|u|s|f)(\d+)\s+(\w+)\[(\d*)\];\s*(?://\s*(\d+) bytes)?"
     )
-    arrays, end = {}, 0
+    lines = (*header.split("\n"), *(line for _, line in body))
+    # A comment counts behind a dynamic array only, whose bytes it tells.
+    code = "\n".join(line if "[];" in line.partition("//")[0] else line.partition("//")[0] for line in lines)
+    found = list(declared.finditer(code))
+    if len(found) != len(re.findall(r"(?<![\w.:])\.shared\b", code)):
+        raise Refused(0, "a shared variable that is not an array of one dimension")
+    others = re.findall(r"(?<![\w.:])\.(?:local|global|const|param)\b[^;,)]*", code)
+    arrays: dict[str, tuple[int, int]] = {}
+    end = 0
     for dynamic in (False, True):
-        for each in declared.finditer(header + "\n" + "\n".join(line for _, line in body)):
+        for each in found:
             if (each[4] == "") is not dynamic:
                 continue
             align = int(each[1] or 16)
-            start = -(-end // align) * align
-            size = int(each[4]) * int(each[2]) // 8 if each[4] else launch.shared or int(each[5] or 0)
-            if each[3] in arrays:
-                raise Refused(0, f"a shared array twice: {each[3]}")
+            start = -(-(end + GAP * bool(arrays)) // align) * align
+            size = (
+                int(each[4]) * int(each[2]) // 8
+                if each[4]
+                else int(each[5] or 0)
+                if launch.shared is None
+                else launch.shared
+            )
+            if each[3] in arrays or any(each[3] in re.findall(r"[\w$]+", other) for other in others):
+                raise Refused(0, f"a name that stands for two variables: {each[3]}")
             arrays[each[3]] = start, size
             end = start + size
     return arrays, end
@@ -243,10 +223,10 @@ def _arrays(header: str, body: list[tuple[int, str]], launch: Launch) -> tuple[d
 
 def parse(text: str, launch: Launch) -> Program:
     """The only entry of a text. Raises Refused."""
-    text = text.replace("\r\n", "\n")
+    text = without_debug_sections(without_block_comments(text.replace("\r\n", "\n")))
     _refuse_forms(text)
     name, header, body = _body(text)
-    code, labels = _statements(body)
+    code, labels = _instructions(body)
     if re.search(r"\.(reqnctapercluster|explicitcluster|maxclusterrank)", header):
         raise Refused(0, "clusters")
     uncommented = re.sub(r"//[^\n]*", "", header)
@@ -270,9 +250,11 @@ def parse(text: str, launch: Launch) -> Program:
     successors = [_successors(each) for each in code]
     live = _live(code, successors)
     ahead = _ahead(code, successors)
-    regions = _regions(code, live)
-    loops, spins, whiles = _loops(code, regions)
-    needed = _needed(code, loops, {head: (each.end, code[head : each.end]) for head, each in regions.items()})
+    reaching = _reaching(code, successors)
+    regions = _regions(code, live, reaching)
+    loops, spins, whiles, stepped = _loops(code, regions)
+    spans = {head: (each.end, code[head : each.end]) for head, each in regions.items()}
+    needed, _ = _needed(code, loops, spans, reaching)
     pointers = frozenset(re.findall(r"\.param\s+\.[bu]64\b[^,)]*?(\w+)\s*(?=[,)\n])", header))
     return Program(
         name=name,
@@ -287,7 +269,9 @@ def parse(text: str, launch: Launch) -> Program:
         next_kept=_next_kept(code, needed),
         spins=spins,
         whiles=whiles,
+        stepped=stepped,
         regions=regions,
+        same=frozenset(same_in_all_lanes(code, reaching)),
         pointers=pointers,
         only_read=pointers - _stored_by(code),
         parameters=_parameters(header),
@@ -304,10 +288,12 @@ def _refuse_forms(text: str) -> None:
     """Refuses what may be read in two ways, or stands for something else than it says."""
     code = re.sub(r"//[^\n]*", "", text)
     for line, each in enumerate(text.split("\n"), 1):
-        if re.search(r"[^\S \t]|[\x00-\x08\x0e-\x1f\x7f-\x9f]", each):
-            raise Refused(line, "a character that is not printed")
+        if re.search(r"\\\s*$|[^\S \t]|[\x00-\x08\x0e-\x1f\x7f-\x9f]", each):
+            raise Refused(line, "a character that is not printed, or a line that may go on in the next one")
     for line, each in enumerate(code.split("\n"), 1):
         place = re.search(r"\.(?:loc|file)\b.*", each)
+        if re.search(r"(?<![\w.$%])0\d+(?![\w.])", each):
+            raise Refused(line, f"an octal number: {each.strip()}")
         if not each.isascii() or each.lstrip().startswith("#") or (place and not _PLACES.fullmatch(place[0])):
             raise Refused(line, f"not known: {each.strip()}")
     if re.search(r"\.reg\s+\.v", code):
@@ -361,7 +347,7 @@ def is_wait(code: tuple[Instruction, ...] | list[Instruction], pc: int) -> bool:
     """Whether a `try_wait` at pc is tried again by the next instruction until it holds."""
     each, behind = code[pc], code[pc + 1] if pc + 1 < len(code) else None
     return bool(
-        each.op.startswith("mbarrier.try_wait.parity")
+        each.op.startswith("mbarrier.try_wait")
         and not each.guard
         and behind
         and behind.base == "bra"
@@ -395,7 +381,7 @@ def _stored_by(code: list[Instruction]) -> frozenset[str]:
     found = {
         name
         for each in code
-        if each.op.startswith((*STORES, "red.", "atom.")) or ".global.shared" in each.op
+        if each.op.startswith((*STORES, "red.", "atom.", "st.shared::any")) or ".global.shared" in each.op
         for arg in each.args
         if arg.startswith("[")
         for name in re.findall(r"[%\w.]+", re.sub(r"\{[^}]*\}", "", arg))
@@ -429,7 +415,9 @@ def _derived_from(code: list[Instruction], names: set[str]) -> frozenset[str]:
 _PLAIN_LOAD = re.compile(r"ld\.(?:param|const|global(?:\.nc)?(?:\.L[12]::\w+)*(?:\.v[24])?)\.[busf]\d+")
 
 
-def _regions(code: list[Instruction], live: list[set[str]]) -> dict[int, Region]:
+def _regions(
+    code: list[Instruction], live: list[set[str]], reaching: Mapping[Site, tuple[int, ...]]
+) -> dict[int, Region]:
     """Outermost loops that only compute, if nothing that synchronises depends on them or else on what they load."""
     found: dict[int, tuple[int, list[Instruction]]] = {}
     branches = [each for each in code if each.base == "bra"]
@@ -445,16 +433,17 @@ def _regions(code: list[Instruction], live: list[set[str]]) -> dict[int, Region]
         if alone and quiet:
             found[head] = end, inside
     while True:
-        needed = _needed(code, (), found)
-        kept = {head: each for head, each in found.items() if _is_passed(*each, live, needed)}
+        needed, sites = _needed(code, (), found, reaching)
+        kept = {head: each for head, each in found.items() if _is_passed(*each, sites)}
         if len(kept) == len(found):
             return {head: _region(head, *each, code, live, needed) for head, each in found.items()}
         found = kept
 
 
-def _is_passed(end: int, inside: list[Instruction], live: list[set[str]], needed: frozenset[str]) -> bool:
-    outputs = {name for i in inside for name in i.writes} & live[end] & needed
-    return not outputs or any(i.op.startswith("ld.global") and not needed.isdisjoint(i.writes) for i in inside)
+def _is_passed(end: int, inside: list[Instruction], needed: frozenset[Site]) -> bool:
+    """Whether a loop leaves nothing that is needed, or else something that is loaded."""
+    outputs = any((i.pc, name) in needed for i in inside for name in i.writes)
+    return not outputs or any(i.op.startswith("ld.global") and (i.pc, n) in needed for i in inside for n in i.writes)
 
 
 def _region(
@@ -493,10 +482,11 @@ def _region(
 
 def _loops(
     code: list[Instruction], regions: Mapping[int, Region]
-) -> tuple[tuple[Loop, ...], frozenset[int], frozenset[int]]:
+) -> tuple[tuple[Loop, ...], frozenset[int], frozenset[int], dict[int, str]]:
     """Counted loops, and the backward branches of others, those that are quiet first; a backward branch that belongs to
-    a wait is none. Others may hold no counted loop, else they are refused."""
-    out, spins, whiles = [], set(), {}
+    a wait is none. Those whose test hangs on shared memory may hold no counted loop, else they are refused. All others
+    are stepped: with the reason why they are not counted, for when the test is not a number that is known."""
+    out, spins, whiles, stepped = [], set(), {}, {}
     for each in code:
         if each.base != "bra" or each.target > each.pc:
             continue
@@ -511,7 +501,7 @@ def _loops(
             if _is_quiet(code, each):
                 spins.add(each.pc)
             elif not _is_told(code, each):
-                raise
+                stepped[each.pc] = refused.reason
             else:
                 whiles[each.pc] = each.target, refused
     for pc, (target, why) in whiles.items():
@@ -520,7 +510,7 @@ def _loops(
     counters = [each.counter for each in out]
     if len(set(counters)) != len(counters):
         raise Refused(0, "one counter of two loops")
-    return tuple(out), frozenset(spins), frozenset(whiles)
+    return tuple(out), frozenset(spins), frozenset(whiles), stepped
 
 
 def _is_told(code: list[Instruction], back: Instruction) -> bool:
@@ -538,6 +528,9 @@ def _counted(code: list[Instruction], each: Instruction) -> Loop:
     if each.negated or not tests or not re.fullmatch(r"setp\.lt\.[su]32", tests[-1].op) or tests[-1].guard:
         raise Refused(each.line, f"a loop that is not counted: {each.text}")
     counter, bound = tests[-1].args[1:3]
+    made = [i for i in inside if counter in i.writes]
+    if len(made) == 1 and made[0].op.startswith("add.") and made[0].args[1] != counter and not made[0].guard:
+        counter = made[0].args[1]  # the test is of the counter plus a constant
     steps = [i for i in inside if counter in i.writes]
     grows = len(steps) == 1 and re.fullmatch(r"add\.[su]32", steps[0].op) and steps[0].args[1] == counter
     if not grows or steps[0].guard or not re.fullmatch(r"[1-9]\d*", steps[0].args[2]):
@@ -553,43 +546,103 @@ def data_operands(each: Instruction) -> tuple[int, ...]:
         return (1,)
     if each.base in ("ld", "ldmatrix"):
         return (0,)
+    if each.base in ("atom", "red") and ".shared" in each.op:
+        return tuple(range(2 if each.base == "atom" else 1, len(each.args)))
     if each.op.startswith("cp.async.c") and len(each.args) > 1:
         return (1, 3)
+    if each.op.startswith(("cp.async.bulk.shared::", "cp.async.bulk.prefetch")):
+        return (1,)
+    if each.op.startswith(("cp.async.bulk.global.", "cp.reduce.async.bulk.global.")):
+        return (0,)
     if each.op.startswith("wgmma.mma_async"):
         return (0, *((1,) if each.args[1].startswith("{") else ()), *range(3, len(each.args)))
     return ()
 
 
+_OF_LANES = ("elect", "shfl", "vote", "redux", "match")  # their last operand says which lanes take part
 _UNSEEN = (*STORES, "prefetch", "red.", "atom.")  # global memory is not looked at
 
 
+def _is_unseen(each: Instruction) -> bool:
+    return each.op.startswith(_UNSEEN) and ".shared" not in each.op
+
+
+Site: TypeAlias = tuple[int, str]  # an instruction, and a register that it writes or reads
+
+
+def _reaching(code: list[Instruction], successors: list[tuple[int, ...]]) -> dict[Site, tuple[int, ...]]:
+    """For each read of a register, the instructions whose write of it may reach it."""
+    sites = [(each.pc, name) for each in code for name in each.writes]
+    number = {site: 1 << k for k, site in enumerate(sites)}
+    of_name: dict[str, int] = {}
+    for site, bit in number.items():
+        of_name[site[1]] = of_name.get(site[1], 0) | bit
+    made = [sum(number[each.pc, name] for name in set(each.writes)) for each in code]
+    gone = [0 if each.guard else sum(of_name[name] for name in set(each.writes)) for each in code]
+    before = [0] * len(code)
+    todo = [0]
+    reached = {0}
+    while todo:
+        n = todo.pop()
+        out = (before[n] & ~gone[n]) | made[n]
+        for behind in successors[n]:
+            if behind < len(code) and (out & ~before[behind] or behind not in reached):
+                before[behind] |= out
+                reached.add(behind)
+                todo.append(behind)
+    found: dict[Site, tuple[int, ...]] = {}
+    for each in code:
+        for name in each.reads:
+            met, places = before[each.pc] & of_name.get(name, 0), []
+            while met:
+                low = met & -met
+                places.append(sites[low.bit_length() - 1][0])
+                met ^= low
+            found[each.pc, name] = tuple(places)
+    return found
+
+
 def _needed(
-    code: list[Instruction], loops: tuple[Loop, ...], regions: Mapping[int, tuple[int, list[Instruction]]]
-) -> frozenset[str]:
-    """Registers on whose values events, branches and guards depend; the branches of a region only if what it leaves
-    is needed."""
-    needed = {each.counter for each in loops} | {each.bound for each in loops}
-    within = {i.pc for _, inside in regions.values() for i in inside}
+    code: list[Instruction],
+    loops: tuple[Loop, ...],
+    regions: Mapping[int, tuple[int, list[Instruction]]],
+    reaching: Mapping[Site, tuple[int, ...]],
+) -> tuple[frozenset[str], frozenset[Site]]:
+    """Registers on whose values events, branches and guards depend, and where these are written; the branches of a
+    region only if what it leaves is needed."""
+    within = {i.pc: head for head, (_, inside) in regions.items() for i in inside}
+    todo: list[Site] = [(loop.back, code[loop.back].guard) for loop in loops]
+    for loop in loops:
+        inside = code[loop.head : loop.back]
+        todo += [(i.pc, name) for i in inside for name in (loop.counter, loop.bound) if name in i.reads]
     for each in code:
         if (each.base in EVENTS or each.op.startswith("ld.shared")) and each.pc not in within:
             skipped = data_operands(each)
             for n, arg in enumerate(each.args):
-                if n not in skipped and not each.op.startswith(_UNSEEN):
+                if n not in skipped and not _is_unseen(each):
                     arg = re.sub(r"(\[%\w+), *\{[^}]*\}", r"\1", arg)
-                    needed |= set(registers(arg))
-            if each.guard and not each.op.startswith(_UNSEEN):
-                needed.add(each.guard)
-    grown = True
-    while grown:
-        size = len(needed)
-        for each in code:
-            if each.base in ARITHMETIC and not needed.isdisjoint(each.writes):
-                needed |= set(each.reads)
-        for _, inside in regions.values():
-            if not needed.isdisjoint(name for i in inside for name in i.writes):
-                needed |= {i.guard for i in inside if i.base == "bra" and i.guard}
-        grown = len(needed) > size
-    return frozenset(needed)
+                    todo += [(each.pc, name) for name in registers(arg)]
+            if each.guard and not _is_unseen(each):
+                todo.append((each.pc, each.guard))
+        if each.base in _OF_LANES and each.args:
+            todo += [(each.pc, name) for name in registers(each.args[-1])]
+    needed: set[Site] = set()
+    names = {name for loop in loops for name in (loop.counter, loop.bound)}
+    entered: set[int] = set()
+    while todo:
+        at, name = todo.pop()
+        names.add(name)
+        for pc in reaching.get((at, name), ()):
+            if (pc, name) in needed:
+                continue
+            needed.add((pc, name))
+            if code[pc].base in ARITHMETIC:
+                todo += [(pc, read) for read in code[pc].reads]
+            head = within.get(pc)
+            if head is not None and head not in entered:
+                entered.add(head)
+                todo += [(i.pc, i.guard) for i in regions[head][1] if i.base == "bra" and i.guard]
+    return frozenset(names), frozenset(needed)
 
 
 def _next_kept(code: list[Instruction], needed: frozenset[str]) -> tuple[int, ...]:
@@ -600,7 +653,7 @@ def _next_kept(code: list[Instruction], needed: frozenset[str]) -> tuple[int, ..
             products |= set(registers(each.args[0]))
             if each.args[1].startswith("{"):
                 products |= set(registers(each.args[1]))
-    targets = {each.target for each in code}
+    targets = {each.target for each in code} | {each.pc + 1 for each in code if 0 <= each.target <= each.pc}
     out = list(range(len(code) + 1))
     for each in reversed(code):
         touched = {*each.writes, *each.reads}
@@ -608,3 +661,11 @@ def _next_kept(code: list[Instruction], needed: frozenset[str]) -> tuple[int, ..
         if idle and each.pc not in targets and needed.isdisjoint(each.writes) and products.isdisjoint(touched):
             out[each.pc] = out[each.pc + 1]
     return tuple(out)
+
+
+def wide(each: Instruction) -> tuple[str, ...]:
+    """Registers of an instruction that may be of 64 bits."""
+    if each.base == "cvt":
+        types = each.op.split(".")
+        return (*(each.writes if "64" in types[-2] else ()), *(each.reads if "64" in types[-1] else ()))
+    return (*each.writes, *each.reads) if re.search(r"\.[busf]64\b|\.wide\.", each.op) else ()

@@ -19,6 +19,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from hashlib import sha256
+from math import gcd
 from typing import Any, Final, TypeAlias
 
 SMALL: Final = 8  # counters may be compared with constants below this, at most
@@ -75,6 +76,23 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
+class Among:
+    """An unknown of each lane, one of low + step·k for 0 <= k < count."""
+
+    low: int
+    step: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What `mbarrier.arrive` gives a thread for the phase, of this parity, of the mbarrier at an address."""
+
+    at: int
+    parity: int
+
+
+@dataclass(frozen=True, slots=True)
 class Predicate:
     """(operation, kind, a, b) over integers and Affine; ("above", base, value, bound): base + value < bound; or
     ("not", p), ("and", p, q), ("or", p, q) over predicates, 0, 1."""
@@ -96,7 +114,7 @@ def symbol(*key: Hashable) -> Affine:
 
 def uniform(a: Value) -> bool:
     """The same in all lanes of a warp."""
-    return a is not TOP and not isinstance(a, tuple)
+    return a is not TOP and not isinstance(a, (tuple, Among, Token))
 
 
 def launch_wide(a: Value) -> bool:
@@ -143,6 +161,40 @@ def counters_in(value: Any) -> tuple[Counter, ...]:
 def rounds(a: Value) -> Value:
     """A counter as a number that expressions are made of: one for all who count the same."""
     return symbol("counter", a) if isinstance(a, Counter) else a
+
+
+def divided_round(a: Value) -> tuple[Counter, int] | None:
+    """(counter, n) of a counter from 0 divided by n, rounded down; None: it is none."""
+    if not isinstance(a, Affine) or a.const or len(a.terms) != 1 or a.terms[0][1] != 1:
+        return None
+    key = a.terms[0][0]
+    if not isinstance(key, tuple) or len(key) != 4 or key[0] not in ("shr", "div") or not isinstance(key[3], int):
+        return None
+    inner, by = key[2], 1 << min(key[3], 32) if key[0] == "shr" else key[3]
+    if not isinstance(inner, Affine) or inner.const or len(inner.terms) != 1 or inner.terms[0][1] != 1:
+        return None
+    root = inner.terms[0][0]
+    if not isinstance(root, tuple) or root[0] != "counter" or root[1].terms or root[1].value < 0 or by < 2:
+        return None
+    return root[1], by
+
+
+def quotient_in(value: Affine) -> tuple[Any, Counter, int, int, int] | None:
+    """(term, C, k, n, a) of a sum with a·C and -a·n·((C + k) / n), for a counter C from 0, C + k not negative."""
+    whole = {key[1]: c for key, c in value.terms if isinstance(key, tuple) and key[0] == "counter"}
+    for key, c in value.terms if whole else ():
+        if not isinstance(key, tuple) or len(key) != 4 or key[0] != "div" or not isinstance(key[3], int):
+            continue
+        inner = key[2]
+        if not isinstance(inner, Affine) or len(inner.terms) != 1 or inner.terms[0][1] != 1 or inner.const:
+            continue
+        root = inner.terms[0][0]
+        if not isinstance(root, tuple) or root[0] != "counter" or root[1].terms or root[1].value < 0:
+            continue
+        for counter, a in whole.items():
+            if counter.base == root[1].base and not counter.terms and c == -a * key[3]:
+                return key, counter, root[1].value - counter.value, key[3], a
+    return None
 
 
 def moved(value: Any, counter: Callable[[Counter], Counter]) -> Any:
@@ -236,6 +288,8 @@ def binary(name: str, kind: str, a: Value, b: Value, modulus: int = 1) -> Value:
     """`name` (see _EXACT) of type `kind` such as s32, on scalars: not on Lanes. Counters that count from 0 are known by
     the modulus."""
     width, is_signed = int(kind[1:]), kind[0] == "s"
+    if a is TOP or isinstance(a, Among) or isinstance(b, Among):
+        return among(name, kind, a, b)
     if isinstance(a, int) and isinstance(b, int):
         if is_signed:
             a, b = signed(a, width), b if name in ("shl", "shr") else signed(b, width)
@@ -265,6 +319,40 @@ def binary(name: str, kind: str, a: Value, b: Value, modulus: int = 1) -> Value:
         return _normal(plus(Affine((), 0), affine(a, width), signed(b, width)), width)
     exact = _by_constant(name, a, b, width, is_signed) if isinstance(a, Affine) and isinstance(b, int) else None
     return made(name, kind, a, b) if exact is None else exact
+
+
+MOST_AMONG: Final = 1 << 14  # an unknown may be one of so many numbers
+
+
+def among(name: str, kind: str, a: Value, b: Value) -> Value:
+    """An operation of 32 bits on an unknown of each lane, as the numbers that it may give; TOP: any."""
+    if name in ("add", "mul") and isinstance(b, Among) and not isinstance(a, Among):
+        a, b = b, a
+    if kind[1:] != "32":
+        return TOP
+    found: Among | None = None
+    if isinstance(b, int) and a is TOP:
+        if name == "and" and 0 <= b < 1 << 31:
+            step = b & -b or 1
+            found = Among(0, step, b // step + 1)
+        elif kind[0] == "u" and ((name == "rem" and b) or name == "min"):
+            found = Among(0, 1, b + (name == "min"))
+        elif kind[0] != "s" and name == "shr":
+            found = Among(0, 1, 1 << max(32 - b, 0))
+    elif isinstance(a, Among) and isinstance(b, int):
+        if name in ("add", "sub"):
+            found = replace(a, low=_EXACT[name](a.low, signed(b, 32)))
+        elif name in ("mul", "shl") and b < (1 << 16 if name == "mul" else 31):
+            times = b if name == "mul" else 1 << b
+            found = Among(a.low * times, a.step * times, a.count) if times else Among(0, 1, 1)
+        elif name == "and" and a.low >= 0 and not b & (b + 1) and a.low + a.step * (a.count - 1) <= b:
+            found = a
+    elif isinstance(a, Among) and isinstance(b, Among) and name == "add":
+        step = gcd(a.step, b.step)
+        found = Among(a.low + b.low, step, ((a.count - 1) * a.step + (b.count - 1) * b.step) // step + 1)
+    if found is None or found.count > MOST_AMONG or not -(1 << 31) <= found.low <= 1 << 31:
+        return TOP
+    return found if found.low + found.step * (found.count - 1) < 1 << 31 else TOP
 
 
 @lru_cache(maxsize=1 << 16)

@@ -17,9 +17,11 @@ import numpy as np
 from minitile.ir.diagnostics import MinitileError
 from minitile.ir.types import dtype
 from minitile.proof import Answer, Launch, answer
-from minitile.proof.answer import Asked, evaluate
+from minitile.proof.answer import Asked
+from minitile.proof.launches.witness import evaluate
 from minitile.proof.values import symbol
 from minitile.runtime.launch_info import (
+    Expr,
     LaunchInfo,
     ScalarArg,
     TensorArg,
@@ -72,7 +74,18 @@ def launch_facts(info: LaunchInfo) -> Launch:
     names = {each.source: each.name for each in info.params if not isinstance(each, TensorMapParam)}
     known = [fact[1:] for fact in info.facts if isinstance(fact, tuple) and fact[0] == "divides"]
     divides = {names[size]: n for size, n in known if size in names and size[0] != "pointer"}
-    return Launch(boxes, math.prod(info.block), info.dynamic_shared, divides)
+    grid = {axis: size for axis, each in zip("xyz", info.grid, strict=True) if (size := _size(each, names)) is not None}
+    return Launch(boxes, math.prod(info.block), info.dynamic_shared, divides, grid=grid)
+
+
+def _size(of: Expr, names: Mapping[Any, str]) -> Any:
+    """A size of the grid over the parameters' names; None: it is of others."""
+    if isinstance(of, int):
+        return of
+    if len(of) == 2:
+        return ("param", names[of]) if of in names else None
+    sizes = tuple(_size(each, names) for each in of[1:])
+    return (of[0], *sizes) if of[0] in ("add", "sub", "mul", "floordiv") and None not in sizes else None
 
 
 def certificate(compiled: CompiledKernel, *, seconds: float, examples: float) -> Answer:

@@ -27,9 +27,9 @@ import minitile.proof
 
 HOME = Path(minitile.proof.__file__).parent
 TRUSTED = tuple(
-    path.stem
-    for path in sorted(HOME.glob("*.py"))
-    if path.stem not in ("__init__", "answer", "certificate", "encoding")
+    ".".join(path.relative_to(HOME).with_suffix("").parts)
+    for path in sorted(HOME.rglob("*.py"))
+    if path.stem not in ("__init__", "launches.__init__", "launches.witness", "answer", "certificate", "encoding")
 )
 PACKAGE = "mutant_of_proof"
 COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -112,7 +112,7 @@ def changes(node: ast.AST) -> list[tuple[str, ast.AST]]:
 
 @lru_cache
 def source(module: str) -> str:
-    return (HOME / f"{module}.py").read_text().replace("minitile.proof", PACKAGE)
+    return (HOME / f"{module.replace('.', '/')}.py").read_text().replace("minitile.proof", PACKAGE)
 
 
 def _nodes(tree: ast.Module) -> list[ast.AST]:
@@ -157,13 +157,14 @@ class _Loader:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name.partition(".")[0] != PACKAGE:
             return None
-        return importlib.util.spec_from_loader(name, self, is_package="." not in name)  # type: ignore[arg-type]
+        return importlib.util.spec_from_loader(name, self, is_package=name in (PACKAGE, f"{PACKAGE}.launches"))  # type: ignore[arg-type]
 
     def create_module(self, spec: Any) -> None:
         return None
 
     def exec_module(self, module: Any) -> None:
         name = module.__name__.partition(".")[2] or "__init__"
+        name = "launches.__init__" if name == "launches" else name
         exec(self.code if name == self.module else _compiled(name), module.__dict__)
 
 

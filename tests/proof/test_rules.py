@@ -64,12 +64,12 @@ def _without_operand(tree: ast.Module, number: int, operand: int) -> None:
 def mutant(name: str, mutation: Mutation) -> Any:
     """The package with a module changed, imported under a name of its own."""
     package = f"mutant{next(_NUMBER)}_proof"
-    for path in sorted(HOME.glob("*.py")):
+    for path in sorted(HOME.rglob("*.py")):
         text = path.read_text().replace("minitile.proof", package)
         tree = ast.parse(text)
         if path.stem == name:
             mutation(tree)
-        stem = package if path.stem == "__init__" else f"{package}.{path.stem}"
+        stem = ".".join((package, *path.relative_to(HOME).with_suffix("").parts)).removesuffix(".__init__")
         _SOURCES[stem] = compile(ast.fix_missing_locations(tree), str(path), "exec")
     return importlib.import_module(package)
 
@@ -83,7 +83,7 @@ class _Loader:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name not in _SOURCES:
             return None
-        return importlib.util.spec_from_loader(name, self, is_package="." not in name)  # type: ignore[arg-type]
+        return importlib.util.spec_from_loader(name, self, is_package=name.endswith(("_proof", ".launches")))  # type: ignore[arg-type]
 
     def create_module(self, spec: Any) -> None:
         return None

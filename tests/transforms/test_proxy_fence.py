@@ -28,7 +28,7 @@ FILES = sorted(FOLDER.glob("*.mt"))
 NUMBERS = (0, 2)  # for a scalar parameter
 SCHEDULES = ("lazy", "eager", "random")
 UNCHECKED = {"uninitialised"}  # a scenario need not fill what it reads
-NOT_EMITTED = "tcgen05"  # no target has them yet: what is inserted is read, not run
+NOT_EMITTED = "tcgen05"  # these texts allocate no tensor memory: what is inserted is read, not run
 
 
 def compiled(path: Path) -> Kernel:

@@ -1,0 +1,116 @@
+"""What follows from answers that were given, and from the grid: so that questions in two forms get one answer.
+
+Facts are `X < n` for numbers of the launch; bounds are `difference > v`. A bound that is a quotient of X is linked with
+facts of X, where v is a true number (registers.Registers.above: one that no shifted counter asks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from minitile.proof.values import Affine, Predicate, Value, binary, plus, symbol
+
+_Terms = tuple[tuple[Any, int], ...]
+
+
+def below(value: Predicate, truth: int = 1) -> tuple[str, Affine, int, int] | None:
+    """(kind, X, n, t): that a predicate has this truth says that X < n has the truth t, for n above 0; None: it is of
+    another form."""
+    if value.expression[0] != "lt":
+        return None
+    _, kind, a, b = value.expression
+    if isinstance(a, int):  # a < X unless X < a + 1
+        a, b, truth = b, a + 1, 1 - truth
+    return (kind, a, b, truth) if isinstance(a, Affine) and isinstance(b, int) and 0 < b < 1 << 31 else None
+
+
+def _limits(facts: Mapping[Predicate, int], kind: str, whole: Affine) -> Iterator[tuple[int, int]]:
+    """(n, truth) of each fact whole < n."""
+    for other, truth in facts.items():
+        known = below(other, truth)
+        if known and known[:2] == (kind, whole):
+            yield known[2:]
+
+
+def from_facts(facts: Mapping[Predicate, int], value: Predicate) -> int | None:
+    """The truth of X < n, or of the contrary, if that of X < m says it; None: it does not."""
+    asked = below(value)
+    if asked is None:
+        return None
+    kind, whole, limit, yes = asked
+    for n, truth in _limits(facts, kind, whole):
+        if truth and n <= limit:
+            return yes
+        if not truth and n >= limit:
+            return 1 - yes
+    return None
+
+
+def quotient(difference: _Terms) -> tuple[str, Affine, int] | None:
+    """(kind, X, c) of X / c rounded down, for X not below 0; None: it is none."""
+    if len(difference) != 1 or difference[0][1] != 1:
+        return None
+    key = difference[0][0]
+    if not isinstance(key, tuple) or len(key) != 4 or not isinstance(key[3], int) or not isinstance(key[2], Affine):
+        return None
+    by = 1 << min(key[3], 31) if key[0] == "shr" else key[3] if key[0] == "div" else 0
+    return (key[1], key[2], by) if by > 0 else None
+
+
+def above_of_quotient(facts: Mapping[Predicate, int], difference: _Terms, value: int) -> int | None:
+    """Whether X / c > value, if facts of X say it. X < n: X / c is (n - 1) / c at most; else n / c at least."""
+    found = quotient(difference) if facts and value >= 0 else None
+    if found is None:
+        return None
+    kind, whole, by = found
+    for n, truth in _limits(facts, kind, whole):
+        if truth and value >= (n - 1) // by:
+            return 0
+        if not truth and value < n // by:
+            return 1
+    return None
+
+
+def from_quotients(oracle: Mapping[Any, tuple[int, int | None]], launch: int, value: Predicate) -> int | None:
+    """The truth of X < n, or of the contrary, if answers of X / c > v say it, for true numbers v; None: they do not.
+    `launch` stands in the bases of such questions."""
+    asked = below(value)
+    if asked is None:
+        return None
+    kind, whole, limit, yes = asked
+    for (base, difference), (low, high) in oracle.items():
+        found = quotient(difference) if base[2] == launch and not base[0] else None
+        if found and found[:2] == (kind, whole):
+            if low >= 0 and found[2] * (low + 1) >= limit:
+                return 1 - yes
+            if high is not None and high >= 0 and found[2] * (high + 1) <= limit:
+                return yes
+    return None
+
+
+def size_of_grid(expression: Any) -> Value:
+    """An expression of text.Launch's `grid` as the value that a text computes of it."""
+    if isinstance(expression, int):
+        return expression
+    if expression[0] == "param":
+        return symbol(*expression)
+    name, a, b = expression[0], *map(size_of_grid, expression[1:])
+    if name != "floordiv":
+        return binary({"add": "add", "sub": "sub", "mul": "mul"}[name], "s32", a, b)
+    if isinstance(b, int) and b > 0 and not b & (b - 1):
+        return binary("shr", "s32", a, b.bit_length() - 1)
+    return binary("div", "s32", a, b)
+
+
+def least_by_grid(grid: Mapping[str, Any]) -> dict[_Terms, int]:
+    """For each axis the difference of its size and the block's index, and what it is above: a block is in the grid."""
+    found: dict[_Terms, int] = {}
+    for axis, expression in grid.items():
+        size = size_of_grid(expression)
+        if isinstance(size, Affine) and size.const >= 0:
+            found[plus(Affine(size.terms, 0), symbol(f"%ctaid.{axis}"), -1).terms] = -size.const
+    return found
+
+
+__all__ = ["above_of_quotient", "from_facts", "from_quotients", "least_by_grid", "size_of_grid"]

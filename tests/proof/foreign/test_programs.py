@@ -1,0 +1,88 @@
+"""The programs by hand: the sound ones are proved, none of the broken ones is; what the simulator sees of both."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from minitile.proof import Launch, answer, check
+from minitile.runtime.sim import TensorMap, run_ptx
+from tests.proof.foreign.broken import BROKEN, TWIN
+from tests.proof.foreign.sound import SOUND, Text
+
+# Sound ones that are refused, with the reason.
+REFUSED: dict[str, str] = {}
+# Broken ones that the simulator does not see, and why.
+UNSEEN = {
+    "bins beyond those that are cleared": "data that keeps within them",
+    "an index beyond the table": "data that keeps within it",
+    "warps that exit before a barrier of all": "it waits for warps that have not ended",
+    "a tile fetched before all know the last": "tiles that end at once",
+    "a vote that each warp takes for itself": "data that changes in no warp alone",
+    "volatile is no barrier": "it takes volatile accesses for ordered",
+}
+BOXES = {512: (4, 64), 1024: (8, 64), 2048: (16, 64), 9216: (72, 64)}
+
+
+def asked(text: Text):
+    launch = Launch(text.boxes, threads=text.threads, shared=text.shared)
+    return answer(text.ptx, launch, most_states=1000, seconds=30), launch
+
+
+def simulated(text: Text, n: int, schedule: str) -> set[str]:
+    maps = [TensorMap(np.ones((256, 512), np.uint16), box=BOXES[text.boxes.get(name, 1024)]) for name in ("ma", "mb")]
+    data = np.random.default_rng(0).integers(0, 40, 1 << 16, dtype=np.int32)
+    arguments = [data, np.zeros(1 << 16, np.int32), np.uint32(n), *maps]
+    report = run_ptx(
+        text.ptx,
+        "kernel",
+        (1, 1, 1),
+        (text.threads, 1, 1),
+        arguments,
+        dynamic_shared=text.shared,
+        schedule=schedule,
+        seed=n,
+    )
+    return {each.kind for each in report.findings}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_sound(name):
+    found, launch = asked(SOUND[name])
+    assert found.reason == REFUSED.get(name, "")
+    if found:
+        assert check(found.certificate, SOUND[name].ptx, launch) == found.states
+
+
+def test_shares():
+    assert len(SOUND) >= 40
+    assert len(BROKEN) >= 40
+    assert set(TWIN.values()) <= set(SOUND)
+    assert len(REFUSED) <= 0.3 * len(SOUND)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken(name):
+    found, _ = asked(BROKEN[name])
+    assert found.verdict != "proved"
+    assert found.line or "more than" in found.reason
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_the_simulator_finds_nothing(name):
+    assert simulated(SOUND[name], 5, "random") == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SOUND)
+def test_the_simulator_finds_nothing_in_more_schedules(name):
+    for n in (0, 1, 2, 9):
+        for schedule in ("eager", "lazy", "random"):
+            assert simulated(SOUND[name], n, schedule) == set(), (n, schedule)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_simulator_finds_most_faults(name):
+    found = {kind for n in (1, 2, 5, 9) for how in ("eager", "lazy") for kind in simulated(BROKEN[name], n, how)}
+    assert bool(found) == (name not in UNSEEN)

@@ -104,11 +104,13 @@ def size_of_grid(expression: Any) -> Value:
 
 
 def least_by_grid(grid: Mapping[str, Any]) -> dict[_Terms, int]:
-    """For each axis the difference of its size and the block's index, and what it is above: a block is in the grid."""
+    """For each axis its size, and the difference of that and the block's index, and what they are above: a block is in
+    the grid, whose sizes are then 1 at least."""
     found: dict[_Terms, int] = {}
     for axis, expression in grid.items():
         size = size_of_grid(expression)
         if isinstance(size, Affine) and size.const >= 0:
+            found[size.terms] = -size.const
             found[plus(Affine(size.terms, 0), symbol(f"%ctaid.{axis}"), -1).terms] = -size.const
     return found
 

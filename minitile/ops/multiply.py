@@ -99,9 +99,8 @@ def matmul(
     at_a, at_b, at_c = a.data_ptr(), b.data_ptr(), out.data_ptr()
     if (at_a | at_b | at_c) & (ALIGNMENT - 1):
         return _first_call(a, b, out, dtype, plan, None)
-    more = () if ready.workspace is None else ready.workspace()
     try:
-        ready.launch((at_a, at_b, at_c, *[x.data_ptr() for x in more], *ready.dims), ready.place)
+        ready.launch((at_a, at_b, at_c, *ready.dims), ready.place)
     except LaunchError as error:
         raise_for_caller(error)
     return out

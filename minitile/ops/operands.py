@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
@@ -114,15 +114,13 @@ def result_dtype(given: ArrayInfo | None, shape: tuple[int, ...], default: str, 
 
 class Ready(NamedTuple):
     """One launch on torch tensors of a GPU: `launch` takes slot values, of which all but the pointers are `dims`;
-    `empty()` is a new result, `out` is what a given one must be: shape, strides, dtype, device. workspace: makes
-    further tensors, whose pointers come behind that of the result."""
+    `empty()` is a new result, `out` is what a given one must be: shape, strides, dtype, device."""
 
     launch: Callable[[tuple[int, ...], Place], None]
     dims: tuple[int, ...]
     place: Place
     empty: Callable[[], Any]
     out: tuple[Any, ...]
-    workspace: Callable[[], Sequence[Any]] | None = None
 
 
 def facts(x: Any) -> tuple[Any, ...]:
@@ -131,19 +129,13 @@ def facts(x: Any) -> tuple[Any, ...]:
 
 
 def remember(
-    known: dict[Key, Ready],
-    key: Key,
-    executable: Any,
-    sizes: Mapping[str, int],
-    frame: Frame,
-    out: Any,
-    workspace: Callable[[], Sequence[Any]] | None = None,
+    known: dict[Key, Ready], key: Key, executable: Any, sizes: Mapping[str, int], frame: Frame, out: Any
 ) -> None:
-    """The next call with this key goes straight to the launch. `sizes`: the kernel's dimensions and scalars by name.
-    `out`: a row-major result of such a launch. workspace: as of Ready."""
+    """The next call with this key goes straight to the launch. `sizes`: of the kernel's dimensions by name. `out`: a
+    row-major result of such a launch."""
     launcher = executable.launcher
-    dims = tuple(sizes[name] for kind, name in launcher.slots if kind != "pointer")
+    dims = tuple(sizes[name] for kind, name in launcher.slots if kind == "dim")
     expected = out.shape, row_major(out.shape), out.dtype, out.get_device()
     if len(known) >= MOST_KNOWN:
         known.clear()
-    known[key] = Ready(launcher.launch, dims, read(out)[3], frame.like(out), expected, workspace)
+    known[key] = Ready(launcher.launch, dims, read(out)[3], frame.like(out), expected)

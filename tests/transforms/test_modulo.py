@@ -3,13 +3,17 @@ and the least interval where that is known."""
 
 from __future__ import annotations
 
-import time
+import sys
+from types import FrameType
+from typing import Any
 
 import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from minitile.transforms.schedule.modulo import MOST_NODES, Need, Node, Times, modulo
+
+LINES = 901622  # 1.1 times what was measured
 
 
 def check(nodes: list[Node], needs: list[Need], found: Times) -> None:
@@ -68,19 +72,28 @@ def test_what_goes_round_takes_longer() -> None:
     assert modulo([Node("tensor", 1)] * (MOST_NODES + 1), []) is None
 
 
-def test_twenty_milliseconds() -> None:
-    """The most nodes that there may be, as in a loop of one gemm: of this process's own time, the least of five."""
+def test_lines_executed() -> None:
+    """The most nodes that there may be, as in a loop of one gemm, take some 20 ms. On a busy machine
+    a clock says little, so lines are counted."""
     rng = np.random.default_rng(0)
     nodes = [Node("tensor", 4)] * 120 + [Node("shared", 8)] * 56 + [Node("copy", 4)] * 23 + [Node()]
     needs = [Need(n, n + 1, 4) for n in range(119)]
     needs += [Need(120 + n, int(rng.integers(0, 120)), 32) for n in range(56)]
     needs += [Need(120 + n, 199, 0) for n in range(56)] + [Need(199, 120 + n, 1, 1) for n in range(56)]
     needs += [Need(199, 176 + n, 1, 1) for n in range(23)]
-    spent = []
-    for _ in range(5):
-        start = time.process_time()
+    lines = 0
+
+    def count(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
         found = modulo(nodes, needs)
-        spent.append(time.process_time() - start)
+    finally:
+        sys.settrace(before)
     assert found is not None
     check(nodes, needs, found)
-    assert min(spent) < 0.02, spent
+    assert lines < LINES, lines

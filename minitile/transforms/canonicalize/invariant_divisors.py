@@ -35,7 +35,7 @@ def invariant_divisors(kernel: Kernel, context: PassContext) -> None:
 
 def _block(block: Block) -> None:
     for op in [op for op in block.ops if op.region_fields]:
-        if isinstance(op, control.For) and op.apart:
+        if isinstance(op, control.Loop) and op.apart:
             before = Block()
             _Loop(op, before).run()
             at = block.ops.index(op)

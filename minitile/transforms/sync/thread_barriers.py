@@ -511,7 +511,7 @@ class Walk:
             for arg, source in zip(op.before.args, op.body.yielded, strict=True):
                 if source in end.tokens:
                     again.tokens[arg] = self.shift(end.tokens[source], op)
-            return left, again
+            return left, _own(again) if op.apart else again
 
         entry = state.copy()
         entry.carry(op.before.args, op.init)
@@ -640,12 +640,13 @@ class Walk:
             for t, token in self.touches_of(op, single):
                 t = back(t, None, None, apart.looped)
                 for earlier in open:
-                    if conflict(t, earlier) and not self.stays(t, earlier):
+                    if conflict(t, earlier) and not _released(t, earlier) and not self.stays(t, earlier):
                         raise _apart(t, earlier)
                 for other in apart.beside:
                     if conflict(t, other) and not self.stays(t, other) and not self.told(t, other):
                         raise _apart(t, other)
-                open.append(t)
+                if not _by_pipeline(token):
+                    open.append(t)
                 touches.append((t, token))
                 if token is not None and isinstance(token.type, TokenType):
                     state.tokens[token] = state.tokens.get(token, _NONE) | {t}

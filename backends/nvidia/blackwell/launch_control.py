@@ -84,9 +84,11 @@ def launch_control(kernel: Kernel, context: Any) -> None:
     launch.body.ops += rest
     for reader in readers:
         _Loop(ring.result, tiles, together).rewrite(reader, asks=reader is asking)
-    if together > 1 and asking.only:  # roles end in one anyway
+    if together > 1 and asking.only:  # where roles end there is one anyway
+        end = launch.body.ops.pop()
         with b.because(_why(asking.loop, "blocks of the cluster still arrive at this one's mbarriers")):
             b.emit(hopper.ClusterBarrier())
+        launch.body.ops.append(end)
 
 
 def _readers(launch: control.Launch, together: int) -> Iterator[_Reader]:

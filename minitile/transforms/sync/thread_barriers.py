@@ -271,6 +271,8 @@ class Walk:
                 self.structured(op, state, before)
             elif op in self.barriers:
                 state.pending = self.passed(op, state.pending)
+            elif (count := _meeting(op)) is not None:
+                state.pending = _met(state.pending, count)
             elif self.touches.get(op):
                 self.access(op, state, before)
             elif isinstance(op, (tile.Wait, roles.Await)):
@@ -305,7 +307,9 @@ class Walk:
         if self.is_barrier(op):
             self.barriers.add(op)
             return True
-        return isinstance(op, (control.Structured, *_OF_TOKENS)) or bool(self.touches_of(op) or self.landing(op))
+        if isinstance(op, (control.Structured, *_OF_TOKENS)) or _meeting(op) is not None:
+            return True
+        return bool(self.touches_of(op) or self.landing(op))
 
     def passed(self, barrier: Op, pending: AccessSet) -> AccessSet:
         """What is still pending behind a barrier."""
@@ -394,7 +398,7 @@ class Walk:
         if group == self.threads:
             group = None
         before.add((op, group))
-        state.pending = NOTHING if group is None else AccessSet(p for p in state.pending if group_of(p, p) != group)
+        state.pending = NOTHING if group is None else _met(state.pending, group)
 
     # Control flow ----------------------------------------------------------------------------------------------------
 
@@ -722,6 +726,16 @@ def numbered(op: Op) -> int | None:
     if op.uniform:
         return None
     return next((int(s.on) for s in op.syncs() if s.kind == "meet" and isinstance(s.on, int)), None)
+
+
+def _meeting(op: Op) -> int | None:
+    """How many consecutive threads meet here, each group of so many by itself; None where none do."""
+    return next((s.count for s in op.syncs() if s.kind == "meet" and s.on is None and op.reconverges()), None)
+
+
+def _met(pending: AccessSet, group: int) -> AccessSet:
+    """What is still pending where each group of so many threads has met."""
+    return AccessSet(p for p in pending if group_of(p, p) != group)
 
 
 def _by_pipeline(by: Value | None) -> bool:

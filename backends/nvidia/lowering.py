@@ -21,8 +21,8 @@ from functools import lru_cache
 from typing import Any
 
 from minitile.backends.base import GemmPlan, Rules, refuse_scales
-from minitile.backends.nvidia.blackwell.layouts import load_plan
 from minitile.backends.nvidia.blackwell.launch_control import RULES as LAUNCH_RULES
+from minitile.backends.nvidia.blackwell.layouts import load_plan
 from minitile.backends.nvidia.blackwell.products import RULES as TENSOR_RULES
 from minitile.backends.nvidia.blackwell.products import misfit_of
 from minitile.backends.nvidia.coalesced_store import store_rows

@@ -101,7 +101,7 @@ def _shared_out(part: Value, whole: Value, together: int) -> bool:
     """Whether a number is that of clusters where another one is that of blocks."""
     constant, number = constant_of(part), constant_of(whole)
     if constant is not None and number is not None:
-        return constant == number // together
+        return bool(constant == number // together)
     op = part.op
     if isinstance(op, arith.FloorDiv) and constant_of(op.b) == together:
         return _same(op.a, whole)

@@ -1,5 +1,5 @@
-"""How the operations of tensor memory and of cluster launch control print (PTX ISA 8.8, 9.7.16.7 to 9.7.16.12, 9.7.13.17,
-9.7.13.18)."""
+"""How the operations of tensor memory (PTX ISA 8.8, 9.7.16.7 to 9.7.16.12) and of cluster launch control (9.7.13.17,
+9.7.13.18) print."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 8.8, 9.7.13.17 "clusterlaunchcontrol.try_cancel", 9.7.13.18 "query_cancel").
 
 In tile IR answers are the payload of an mbarrier pipeline whose slots the first block of a cluster fills for all
-(`MbarrierPipeline.leader`): `request_tile` asks for one, as `tma_copy` asks for bytes, and `given_tile` reads it between
-a wait and a release, in each role. An answer is 16 bytes, of no layout that is documented, written in the async proxy.
+(`MbarrierPipeline.leader`): `request_tile` asks for one, as `tma_copy` asks for bytes, and `given_tile` reads it
+between a wait and a release, in each role. An answer is 16 bytes of an undocumented layout, written in the async proxy.
 """
 
 from __future__ import annotations

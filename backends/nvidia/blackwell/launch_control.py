@@ -1,9 +1,9 @@
 """Tiles by cluster launch control: a pass behind those that make roles, and the lowering rules of what it makes.
 
     for %own to %n step 1 [%z] {dynamic} (%t, %c) {      %ring = mbarrier_pipeline %tiles {slots = 3, leader}
-      body                                               while [%own, true, %z, 0, 0] (%t, %more, %c, %i, %p) {
-      yield %d                                             condition %more, %t, %c, %i, %p
-    }                                               →    } do (%t, %c, %i, %p) {
+      body                                               while [%own, true, %z, 0, 0] before (%t, %more, %c, %i, %p) {
+      yield %d                                             condition %more, [%t, %c, %i, %p]
+    }                                               →    } body (%t, %c, %i, %p) {
                                                            producer_acquire %ring, %i, %p          by the role that
                                                            producer_expect_tx %ring, %i            asks: one of them
                                                            request_tile %ring, %i, %tiles

@@ -217,6 +217,7 @@ class Walk:
         self.threads = kernel.attrs.get("threads")
         self.touches: dict[Op, list[tuple[MemoryAccess, Value | None]]] = {}
         self.barriers: set[Op] = set()
+        self.meetings: dict[Op, int] = {}  # of groups of so many threads
         self.gemms = ended_gemms(kernel)  # by the program's own waits
         roles_part = any(isinstance(op, roles.ByRole) for op in ops)
         self.alone = self.threads == WARPGROUP and not roles_part  # one warpgroup is all there is
@@ -271,8 +272,8 @@ class Walk:
                 self.structured(op, state, before)
             elif op in self.barriers:
                 state.pending = self.passed(op, state.pending)
-            elif (count := _meeting(op)) is not None:
-                state.pending = _met(state.pending, count)
+            elif op in self.meetings:
+                state.pending = _met(state.pending, self.meetings[op])
             elif self.touches.get(op):
                 self.access(op, state, before)
             elif isinstance(op, (tile.Wait, roles.Await)):
@@ -307,9 +308,10 @@ class Walk:
         if self.is_barrier(op):
             self.barriers.add(op)
             return True
-        if isinstance(op, (control.Structured, *_OF_TOKENS)) or _meeting(op) is not None:
+        if op.orders and (count := _meeting(op)) is not None:
+            self.meetings[op] = count
             return True
-        return bool(self.touches_of(op) or self.landing(op))
+        return isinstance(op, (control.Structured, *_OF_TOKENS)) or bool(self.touches_of(op) or self.landing(op))
 
     def passed(self, barrier: Op, pending: AccessSet) -> AccessSet:
         """What is still pending behind a barrier."""

@@ -152,3 +152,53 @@ def test_blocks_of_a_grid(target: str, schedule: str, seed: int) -> None:
     kernel.simulate(a, schedule=schedule, seed=seed)
     x, y, z = np.indices(a.shape)
     assert np.array_equal(a, np.where(x < 3, x * 100 + y * 10 + z + 63, 0))
+
+
+@mt.kernel
+def otherwise(X: T.Tensor(("N",), T.int32), Y: T.Tensor(("N",), T.int32), form=""):
+    """Copies X to Y, in forms whose tiles are dealt out as they would be without `dynamic`."""
+    (N,) = X.shape
+    cluster = 2 if form == "one dimension in clusters" else 1
+    grid = (2, 2) if form == "two dimensions" else (4,)
+    with T.Kernel(*grid, threads=32, cluster=cluster) as at:
+        block = at[1] * 2 + at[0] if form == "two dimensions" else at
+        first = 3 - block if form == "another first tile" else block
+        step = 2 if form == "fewer" else 4
+        total = X[0] if form == "loaded" else T.ceildiv(N, 32)
+        if form == "all meet":
+            T.sync_grid()
+        if form == "two loops":
+            for (tile,) in T.Persistent([1], 4, block, dynamic=True):
+                Y[tile] = 0
+            T.sync_threads()
+        for (tile,) in T.Persistent([total], step, first, dynamic=True):
+            for i in T.Parallel(32):
+                if tile * 32 + i < N:
+                    Y[tile * 32 + i] = X[tile * 32 + i] + (block // 8 if form == "which block" else 0)
+
+
+REASONS = {
+    "two dimensions": "more than one dimension",
+    "another first tile": "a block's first tile is not that of its number",
+    "one dimension in clusters": "a block's first tile is not that of its number",
+    "fewer": "not dealt out to all blocks",
+    "loaded": "the host cannot compute how many there are",
+    "all meet": "all blocks meet",
+    "two loops": "more than the one loop over tiles",
+    "which block": "uses the block's number for something else",
+}
+
+
+@pytest.mark.parametrize("form", REASONS)
+def test_why_not(target: str, form: str) -> None:
+    """What says more of its blocks than a loop over tiles does is right as it stands, and a note says why."""
+    x = np.arange(7 * 32 + 5, dtype=np.int32)
+    x[0] = 8
+    y = np.full_like(x, -1)
+    kernel = otherwise.compile(x, y, target=target, form=form)
+    assert not asks(kernel)
+    (note,) = [note for note in kernel.notes if "not taken as they come" in note]
+    assert REASONS[form] in note
+    if form != "fewer":  # blocks that do each other's tiles as well
+        kernel.simulate(x, y, schedule="random", seed=1)
+        assert np.array_equal(y, x)

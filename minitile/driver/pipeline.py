@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minitile.backends.registry import backend_of
-from minitile.driver.dynamic_tiles import dynamic_tiles
-from minitile.driver.host_expression import host_expression
 from minitile.driver.sizes import check_sizes
 from minitile.hardware import Target
 from minitile.ir.core import Kernel, Op
 from minitile.ir.depth import room
 from minitile.ir.diagnostics import ResourceError
+from minitile.ir.host_expression import host_expression
 from minitile.ir.ops import cluster, control, fences, hopper, tile
 from minitile.ir.origin import Origin, by_program, places
 from minitile.ir.printer import print_kernel
@@ -70,6 +69,7 @@ from minitile.transforms.sync.warp_barriers import warp_barriers
 from minitile.transforms.tile.chunk_epilogue import chunk_epilogue
 from minitile.transforms.tile.combine_atomics import combine_atomics
 from minitile.transforms.tile.detect_multibuffers import detect_multibuffers
+from minitile.transforms.tile.dynamic_tiles import dynamic_tiles
 from minitile.transforms.tile.enough_threads import enough_threads
 from minitile.transforms.tile.expand_reducers import expand_reducers
 from minitile.transforms.tile.hoist_loads import hoist_loads

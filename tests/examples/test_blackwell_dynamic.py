@@ -156,7 +156,7 @@ def test_blocks_of_a_grid(target: str, schedule: str, seed: int) -> None:
 
 @mt.kernel
 def otherwise(X: T.Tensor(("N",), T.int32), Y: T.Tensor(("N",), T.int32), form=""):
-    """Copies X to Y, in forms whose tiles are dealt out as they would be without `dynamic`."""
+    """Copies X to Y, in forms whose tiles are shared out as they would be without `dynamic`."""
     (N,) = X.shape
     cluster = 2 if form == "one dimension in clusters" else 1
     grid = (2, 2) if form == "two dimensions" else (4,)
@@ -181,7 +181,7 @@ REASONS = {
     "two dimensions": "more than one dimension",
     "another first tile": "a block's first tile is not that of its number",
     "one dimension in clusters": "a block's first tile is not that of its number",
-    "fewer": "not dealt out to all blocks",
+    "fewer": "not shared out to all blocks",
     "loaded": "the host cannot compute how many there are",
     "all meet": "all blocks meet",
     "two loops": "more than the one loop over tiles",

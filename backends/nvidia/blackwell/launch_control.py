@@ -49,21 +49,21 @@ BYTES = 16  # of an answer
 
 @dataclass
 class _Reader:
-    """A role with the loop: its loop, the block that holds it, how many threads it has in all blocks of the cluster;
-    whether it is one thread, and whether it is all that there is."""
+    """A role with the loop: its loop, the block that holds it, how many threads it has in all blocks of the cluster,
+    and in one: "warp", "thread", "all" (that compute)."""
 
     loop: control.For
     block: Block
     threads: int
-    alone: bool = False
-    only: bool = False
+    by: str
 
 
 def launch_control(kernel: Kernel, context: Any) -> None:
     """The pass."""
     launch = control.find_launch(kernel)
     together = math.prod(launch.cluster)
-    readers = list(_readers(launch, together))
+    apart = next((op for op in launch.body.ops if isinstance(op, roles.WarpSpecialized)), None)
+    readers = list(_readers(launch, apart, together))
     if not readers:
         return
     asking = readers[0]
@@ -84,27 +84,24 @@ def launch_control(kernel: Kernel, context: Any) -> None:
     launch.body.ops += rest
     for reader in readers:
         _Loop(ring.result, tiles, together).rewrite(reader, asks=reader is asking)
-    if together > 1 and asking.only:  # where roles end there is one anyway
+    if together > 1 and (apart is None or not apart.producer_threads):  # where roles end there is one anyway
         end = launch.body.ops.pop()
         with b.because(_why(asking.loop, "blocks of the cluster still arrive at this one's mbarriers")):
             b.emit(hopper.ClusterBarrier())
         launch.body.ops.append(end)
 
 
-def _readers(launch: control.Launch, together: int) -> Iterator[_Reader]:
-    """The roles that have the loop, the one that asks first."""
-    apart = next((op for op in launch.body.ops if isinstance(op, roles.WarpSpecialized)), None)
-    if apart is None or not apart.producer_threads:
-        programs = [(launch.body if apart is None else apart.consumer, launch.threads * together, False)]
-    else:
-        programs = [(apart.producer, WARP * together, False), (apart.consumer, launch.threads * together, False)]
-        if isinstance(apart, blackwell.IssuerSpecialized):
-            programs.append((apart.issuer, WARP * (1 if apart.pair else together), True))
-    for block, threads, alone in programs:
+def _readers(launch: control.Launch, apart: roles.WarpSpecialized | None, together: int) -> Iterator[_Reader]:
+    """The roles that have the loop, the one that asks first. `apart`: what has roles."""
+    programs = [(launch.body if apart is None else apart.consumer, launch.threads * together, "all")]
+    if apart is not None and apart.producer_threads:
+        programs.insert(0, (apart.producer, WARP * together, "warp"))
+    if isinstance(apart, blackwell.IssuerSpecialized):
+        programs.append((apart.issuer, WARP * (1 if apart.pair else together), "thread"))
+    for block, threads, by in programs:
         loop = next((op for op in block.ops if isinstance(op, control.For) and op.dynamic), None)
         if loop is not None:
-            only = apart is None or block is apart.consumer
-            yield _Reader(loop, block, threads, alone, only)
+            yield _Reader(loop, block, threads, by)
 
 
 def _why(loop: control.For, reason: str) -> Origin:
@@ -154,9 +151,9 @@ class _Loop:
     def ask(self, reader: _Reader, index: Value, phase: Value) -> None:
         """For the tile after this one."""
         b, feed = self.b, roles.PipelinePrologue()
-        if reader.only:
+        if reader.by != "warp":
             b.emit(feed)
-        with b.inside(feed.body if reader.only else b.block):
+        with b.inside(b.block if reader.by == "warp" else feed.body):
             with b.because(_why(reader.loop, "WAR tiles: slot free")):
                 b.emit(roles.ProducerAcquire(self.ring, index, phase))
             with b.because(_why(reader.loop, "RAW tiles: bytes of the slot announced")):
@@ -171,7 +168,7 @@ class _Loop:
             b.emit(roles.ConsumerWait(self.ring, index, phase))
         given = b.emit(ops.GivenTile(self.tiles, index, together=self.together)).results
         with b.because(_why(reader.loop, "WAR tiles: slot read")):
-            b.emit(roles.ConsumerRelease(self.ring, index, generic=True, alone=reader.alone))
+            b.emit(roles.ConsumerRelease(self.ring, index, generic=True, alone=reader.by == "thread"))
         return given
 
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from minitile.driver.host_expression import host_expression
 from minitile.hardware import Target
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError
+from minitile.ir.host_expression import host_expression
 from minitile.ir.ops import arith, control, explicit, fences
 from minitile.ir.rewrite import clone
 from minitile.ir.types import I32, i32
@@ -84,7 +84,7 @@ def _check_blocks(launch: control.Launch, loop: control.For, together: int) -> N
     if not _shared_out(loop.lower, block, together):
         raise _Static("a block's first tile is not that of its number")
     if not any(_shared_out(loop.step, n, together) for n in _launched(launch.grid[0])):
-        raise _Static("they are not dealt out to all blocks")
+        raise _Static("they are not shared out to all blocks")
     for op in launch.body.walk():
         if isinstance(op, explicit.WarpGroups):
             raise _Static("the program has roles of its own")

@@ -50,7 +50,7 @@ def asks(kernel: mt.CompiledKernel) -> bool:
 @pytest.mark.parametrize("name", TILES)
 def test_gemm(target: str, name: str, schedule: str, seed: int) -> None:
     """No tiles, one, a prime number of them, in one row, and more than there are slots."""
-    for m, n, k in ((0, 64, 32), (7, 40, 8), (896, 64, 40), (1, 330, 0), (300, 200, 72)):
+    for m, n, k in ((0, 64, 32), (7, 40, 8), (896, 64, 8), (1, 330, 0), (300, 130, 40)):
         a, b, c = matrices(m, n, k)
         kernel = compiled(target, (a, b, c), **TILES[name])
         assert asks(kernel)
@@ -71,7 +71,7 @@ def test_who_reads(target: str, name: str) -> None:
     assert ("cta_group::2" in ptx) == (name == "pairs")
 
 
-@pytest.mark.parametrize("name", ["roles", "pairs"])
+@pytest.mark.parametrize("name", ["roles", pytest.param("pairs", marks=pytest.mark.slow)])
 def test_mutants(target: str, name: str) -> None:
     """Without any one of its waits, fences, barriers, arrivals or commits the GEMM is at fault."""
     a, b, c = matrices(640, 96, 72)

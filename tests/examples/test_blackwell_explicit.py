@@ -336,6 +336,8 @@ def faulty(A: T.Tensor((128, 64), T.bfloat16), C: T.Tensor((128, 128), T.float32
             T.tcgen05_gemm(a, a, c, mbar=done)
         elif what == "pair":
             T.tcgen05_gemm(a, a, c, transpose_B=True, mbar=done, use_2cta=True)
+        elif what == "in place":
+            T.tcgen05_gemm(c, T.alloc_shared((128, 128), T.float32), c, transpose_B=True, mbar=done)
         elif what == "barrier":
             T.tcgen05_gemm(a, a, c, transpose_B=True, mbar=a)
         for each in more:
@@ -353,6 +355,7 @@ FAULTS = {
     "fragment": r"T.tcgen05_gemm's C is the fragment f",
     "shape": r"with transpose_A=False, transpose_B=True they fit",
     "pair": r"pairs of blocks are not there yet",
+    "in place": r"T.tcgen05_gemm's A and C are both",
     "barrier": r"T.tcgen05_gemm: .* is no barrier",
 }
 

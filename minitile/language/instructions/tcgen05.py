@@ -72,7 +72,7 @@ def tcgen05_gemm(
     truncated to tf32.
 
     Args:
-        A: as of T.gemm, in shared memory; or M×K in tensor memory.
+        A: as of T.gemm, in shared memory; or M×K in tensor memory, not C itself.
         B: as of T.gemm, in shared memory.
         C: M×N in tensor memory, as a whole.
         transpose_A: as of T.gemm.
@@ -112,6 +112,8 @@ def tcgen05_gemm(
         raise trace.error(f"{what} with use_2cta", "pairs of blocks are not there yet")
     if c.start or c.shape != c.memory.static_shape:
         raise trace.error(f"{what}'s C is {c.describe()}", "accumulate into a whole buffer")
+    if a.memory.value is c.memory.value:
+        raise trace.error(f"{what}'s A and C are both {c.describe()}", "A is to stay as it is: another T.alloc_tmem")
     depth = fitting(trace, what, matrices(trace, what, (a, b, c)), transpose_A, transpose_B)
     check_dtypes(trace, a.memory.dtype, b.memory.dtype, c.memory.dtype)
     barriers, index = _barrier(mbar, what)

@@ -5,8 +5,9 @@
     python benchmarks/first_contact.py NAME …          those whose names begin so; --list: the names
 
 Each probe adds one thing to those before it: tensor memory, one product, the layouts of its operands, then pipelines,
-roles, pairs, scales. Operands are small integers, so that results are exact in any order of additions; where one is
-wrong, the rows and columns that are say which half, panel or step it is. benchmarks/first_contact.sh runs them all.
+roles, pairs, tiles by cluster launch control, scales. Operands are small integers, so that results are exact in any
+order of additions; where one is wrong, the rows and columns that are say which half, panel or step it is.
+benchmarks/first_contact.sh runs them all.
 """
 
 from __future__ import annotations
@@ -141,12 +142,41 @@ def factor_in_tensor_memory() -> str:
     return difference(launch(from_tensor_memory, [a, b, poisoned((128, 64))]), exact)
 
 
-def persistent(**tiles: Any) -> Callable[[], str]:
+def persistent(rows: int = 600, **tiles: Any) -> Callable[[], str]:
     def probe() -> str:
-        a, b = integers((600, 136), BF16), integers((130, 136), BF16, 1)
+        a, b = integers((rows, 136), BF16), integers((130, 136), BF16, 1)
         exact = a.astype(np.float64) @ b.astype(np.float64).T
-        found = launch(gemm_persistent.gemm_persistent, [a, b, poisoned((600, 130), BF16)], **tiles)
+        found = launch(gemm_persistent.gemm_persistent, [a, b, poisoned((rows, 130), BF16)], **tiles)
         return difference(found, exact, 4e-3)
+
+    return probe
+
+
+@mt.kernel
+def counted(Y: T.Tensor(("N",), T.int32), blocks=4, cluster=1):
+    """Adds 1 and the tile's number to each element of each tile."""
+    with T.Kernel(blocks, threads=64, cluster=cluster) as block:
+        tx = T.get_thread_binding()
+        for row, _ in T.Persistent([T.ceildiv(Y.shape[0], 64), 1], blocks, block, group_size=1, dynamic=True):
+            if row * 64 + tx < Y.shape[0]:
+                T.atomic_add(Y[row * 64 + tx], row + 1)
+
+
+def launch_control(tiles: int, cluster: int) -> Callable[[], str]:
+    """Each tile once, whichever block takes it: more than the GPU has room for at a time, so that some are taken."""
+
+    def probe() -> str:
+        y = np.zeros(tiles * 64, np.int32)
+        compiled = counted.compile(y, target=target(), blocks=4 * cluster, cluster=cluster)
+        if "clusterlaunchcontrol" not in compiled.asm["ptx"]:
+            raise ValueError(f"it is not by cluster launch control: {'; '.join(compiled.notes)}")
+        there = on_device(y)
+        if USE_GPU:
+            compiled(there)
+        else:
+            compiled.simulate(y, schedule="random", seed=1)
+        found = (on_host(there) if USE_GPU else y).reshape(tiles, 64)
+        return difference(found, np.broadcast_to(np.arange(1, tiles + 1)[:, None], found.shape).astype(np.float64))
 
     return probe
 
@@ -174,6 +204,7 @@ def attention_forward(**tiles: Any) -> Callable[[], str]:
     return probe
 
 
+MANY = 60000 if USE_GPU else 600  # rows, whose tiles the GPU has no room for at a time
 MAJORS = [(ta, tb) for ta in (False, True) for tb in (False, True)]
 PROBES: dict[str, Callable[[], str]] = {
     "tensor memory 128x32": tensor_memory(128, 32),
@@ -193,6 +224,10 @@ PROBES: dict[str, Callable[[], str]] = {
     "persistent, two accumulators": persistent(blocks=2, block_N=64),
     "pairs": persistent(blocks=2, block_N=64, cluster=2),
     "pairs of 256 columns": persistent(blocks=2, block_N=256, cluster=2, threads=256),
+    "launch control": launch_control(20001 if USE_GPU else 13, 1),
+    "launch control in clusters": launch_control(20002 if USE_GPU else 14, 2),
+    "dynamic tiles": persistent(MANY, blocks=2, block_N=64, dynamic=True),
+    "dynamic tiles of pairs": persistent(MANY, blocks=2, block_N=64, cluster=2, dynamic=True),
     "scales of mxf8": scaled("e4m3", 32),
     "scales of mxf4": scaled("e2m1", 32),
     "scales of nvf4": scaled("e2m1", 16),

@@ -51,7 +51,7 @@ machine() {
 
 probes() {
   if [ -n "$dry" ]; then
-    "$python" benchmarks/first_contact.py "tensor memory" "product of bf16" "64 rows" roles pairs "scales of nvf4"
+    "$python" benchmarks/first_contact.py "tensor memory" "product of bf16" "64 rows" roles pairs "launch control" "dynamic tiles" "scales of nvf4"
   else
     "$python" benchmarks/first_contact.py
   fi

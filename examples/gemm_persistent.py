@@ -4,6 +4,7 @@ On sm_90a a tile's results are on their way to memory while the next one's opera
 ahead across tiles. With `teams=2` either half of the threads has every second tile of the block, so that one stores
 while the other multiplies ("ping-pong"). `blocks` is best the number of multiprocessors. The blocks of a `cluster` have
 tiles of neighbouring rows, and one copy of B's for all. `xcds` is 8 on MI300X and MI355X, one L2 each.
+`dynamic`: on sm_100a and sm_103a a block that is done takes the next tile that no other has taken.
 """
 
 from functools import cache
@@ -35,6 +36,7 @@ def make_gemm_persistent(transpose_B=True):
         teams=2,
         cluster=1,
         xcds=1,
+        dynamic=False,
     ):
         M, N = C.shape
         K = A.shape[1]
@@ -45,7 +47,8 @@ def make_gemm_persistent(transpose_B=True):
             B_shared = T.alloc_shared((block_N, block_K) if transpose_B else (block_K, block_N), B.dtype)
             C_local = T.alloc_fragment((block_M, block_N), T.float32)
             tiles = [T.ceildiv(M, block_M), T.ceildiv(N, block_N)]
-            for by, bx in T.Persistent(tiles, blocks, block, group_size=panel, teams=teams, num_xcds=xcds):
+            order = {"group_size": panel, "teams": teams, "num_xcds": xcds, "dynamic": dynamic}
+            for by, bx in T.Persistent(tiles, blocks, block, **order):
                 T.clear(C_local)
                 for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
                     T.copy(A[by * block_M, k * block_K], A_shared)

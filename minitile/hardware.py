@@ -76,12 +76,13 @@ class Target:
         rates: what a multiprocessor does in a cycle.
 
     Features that passes and rules ask for: cp_async, ldmatrix, stmatrix, mma_DTYPE, wgmma, tcgen05, tcgen05_int8, tma,
-    mbarrier, setmaxnreg, cluster, pdl (programmatic dependent launch), l2_window (a share of L2 kept for one tensor),
-    shuffle (one instruction exchanges 32 bits between any two lanes), warp_barrier; mfma_DTYPE, mfma_scale, lds_dma,
-    lds_dma_128, lds_transpose, counted_stores (a block's barrier orders nothing in global memory: waves wait for
-    their own accesses by count); add_f16x2, add_bf16x2 (atomics on pairs of these), add_vectors (on up to 16 bytes of
-    floats in global memory); max_f16x2, max_bf16x2 (the greater and lesser of pairs of these), warp_reduce (one
-    instruction combines 32-bit integers of all lanes); clock64 (a register that counts a multiprocessor's cycles).
+    mbarrier, setmaxnreg, cluster, launch_control (of clusters), pdl (programmatic dependent launch), l2_window (a share
+    of L2 kept for one tensor), shuffle (one instruction exchanges 32 bits between any two lanes), warp_barrier;
+    mfma_DTYPE, mfma_scale, lds_dma, lds_dma_128, lds_transpose, counted_stores (a block's barrier orders nothing in
+    global memory: waves wait for their own accesses by count); add_f16x2, add_bf16x2 (atomics on pairs of these),
+    add_vectors (on up to 16 bytes of floats in global memory); max_f16x2, max_bf16x2 (the greater and lesser of pairs
+    of these), warp_reduce (one instruction combines 32-bit integers of all lanes); clock64 (a register that counts a
+    multiprocessor's cycles).
     """
 
     name: str

@@ -48,10 +48,12 @@ class NvidiaBackend(Backend):
             return {}
         from minitile.backends.nvidia.blackwell.fences import tensor_fences
         from minitile.backends.nvidia.blackwell.issuer import issue_apart
+        from minitile.backends.nvidia.blackwell.launch_control import launch_control
         from minitile.backends.nvidia.blackwell.tensor_memory import await_products, one_team, tensor_memory
         from minitile.backends.nvidia.blackwell.warpgroups import by_warpgroups
 
         in_tensor = [("tensor_memory", tensor_memory), ("issue_apart", issue_apart), ("by_warpgroups", by_warpgroups)]
+        in_tensor.append(("launch_control", launch_control))
         return {
             "deepen_stages": [("one_team", one_team)],
             "tma_multistage": [("await_products", await_products)],

@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from minitile.backends.base import GemmPlan, Rules, refuse_scales
+from minitile.backends.nvidia.blackwell.launch_control import RULES as LAUNCH_RULES
 from minitile.backends.nvidia.blackwell.layouts import load_plan
 from minitile.backends.nvidia.blackwell.products import RULES as TENSOR_RULES
 from minitile.backends.nvidia.blackwell.products import misfit_of
@@ -113,7 +114,7 @@ def rules_for(target: Target) -> Rules:
     rules |= {**HOPPER_RULES, **EXPLICIT_RULES, **CLUSTER_RULES}
     rules |= {kind: _first(rule, rules.get(kind, MEMORY_RULES.get(kind))) for kind, rule in STORE_RULES.items()}
     if target.has("tcgen05"):
-        rules |= TENSOR_RULES
+        rules |= TENSOR_RULES | LAUNCH_RULES
         return Rules(gemm_plan, rules, lambda op, threads: misfit_of(op, threads, target))
     return Rules(gemm_plan, rules, refusal, work=work_of)
 

@@ -33,8 +33,8 @@ _SM89 = _SM80 | {"mma_fp8"}
 _SM90A = (
     _SM89 | {"stmatrix", "tma", "mbarrier", "wgmma", "setmaxnreg", "cluster", "pdl"} | {"add_bf16x2", "add_vectors"}
 )
-# Tensor memory and its products instead of wgmma (docs/blackwell.md); all else as sm_90a has it.
-_SM103A = _SM90A - {"wgmma"} | {"tcgen05"}
+# Tensor memory and its products instead of wgmma, cluster launch control (docs/blackwell.md); all else as sm_90a has.
+_SM103A = _SM90A - {"wgmma"} | {"tcgen05", "launch_control"}
 _SM100A = _SM103A | {"tcgen05_int8"}
 _MOST_SHARED = 227 * 1024
 _BLOCK_SHARED = 1024  # more than a block asks for, and what one block cannot ask for ("Shared Memory" of 8.x and 9.0)

@@ -74,7 +74,7 @@ class Case:
     def results(self) -> tuple[tuple[Made, ...], tuple[str, ...], bool]:
         """The tensors of T.empty, and the names of the tensors that the function returns; whether that is a single one.
         Raises LanguageError."""
-        from minitile.driver.pipeline import host_expression
+        from minitile.ir.host_expression import host_expression
 
         traced, results = self._trace()
         known = {value: ("dim", name) for name, value in traced.dims.items() if name not in results.sizes}

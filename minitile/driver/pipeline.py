@@ -13,10 +13,11 @@ from typing import Any
 from minitile.backends.registry import backend_of
 from minitile.driver.sizes import check_sizes
 from minitile.hardware import Target
-from minitile.ir.core import Kernel, Op, Value
+from minitile.ir.core import Kernel, Op
 from minitile.ir.depth import room
-from minitile.ir.diagnostics import LanguageError, Location, ResourceError
-from minitile.ir.ops import arith, cluster, control, fences, hopper, tile
+from minitile.ir.diagnostics import ResourceError
+from minitile.ir.host_expression import host_expression
+from minitile.ir.ops import cluster, control, fences, hopper, tile
 from minitile.ir.origin import Origin, by_program, places
 from minitile.ir.printer import print_kernel
 from minitile.lowering.lower import lower
@@ -68,6 +69,7 @@ from minitile.transforms.sync.warp_barriers import warp_barriers
 from minitile.transforms.tile.chunk_epilogue import chunk_epilogue
 from minitile.transforms.tile.combine_atomics import combine_atomics
 from minitile.transforms.tile.detect_multibuffers import detect_multibuffers
+from minitile.transforms.tile.dynamic_tiles import dynamic_tiles
 from minitile.transforms.tile.enough_threads import enough_threads
 from minitile.transforms.tile.expand_reducers import expand_reducers
 from minitile.transforms.tile.hoist_loads import hoist_loads
@@ -284,6 +286,7 @@ def compile_ir(
     enough_threads(kernel, launch, target, context.notes)
     check_threads(launch, target)
     check_sizes(launch, target)
+    dynamic_tiles(kernel, launch, target, context.notes)
     grid = launch_grid(kernel, launch)
     kernel.attrs["threads"] = launch.threads
     for op in kernel.walk():
@@ -423,30 +426,3 @@ def launch_grid(kernel: Kernel, launch: control.Launch) -> tuple[Any, Any, Any]:
     rule = "the grid is computed by the host: + - * // % min max of dimensions and scalars"
     x, y, z = (host_expression(value, {**scalars, **dims}, rule, launch.loc) for value in launch.grid)
     return x, y, z
-
-
-_HOST: dict[type[Op], str] = {
-    arith.Add: "add",
-    arith.Sub: "sub",
-    arith.Mul: "mul",
-    arith.FloorDiv: "floordiv",
-    arith.FloorMod: "mod",
-    arith.Min: "min",
-    arith.Max: "max",
-}
-
-
-def host_expression(value: Value, known: Mapping[Value, Any], rule: str, loc: Location | None) -> Any:
-    """A value as an expression of runtime.launch over those that are known. Raises LanguageError, with the rule, where
-    the host could not compute it."""
-    if value in known:
-        return known[value]
-    op = value.op
-    if isinstance(op, arith.Constant):
-        return int(op.value)
-    if isinstance(op, arith.Binary) and type(op) in _HOST:
-        a, b = (host_expression(side, known, rule, loc) for side in (op.a, op.b))
-        return (_HOST[type(op)], a, b)
-    if isinstance(op, arith.Cast):
-        return host_expression(op.a, known, rule, loc)
-    raise LanguageError(rule, loc if op is None else op.loc or loc)

@@ -22,7 +22,7 @@ from minitile.ir.types import I32
 from minitile.language.block_swizzle import in_turns
 
 
-def make_persistent(b: Builder, launch: control.Launch, blocks: int, xcds: int = 1) -> None:
+def make_persistent(b: Builder, launch: control.Launch, blocks: int, xcds: int = 1, dynamic: bool = False) -> None:
     """Changes the launch in place; `b` stands where the launch will be."""
     x, y, z = launch.grid
     total = b.mul(b.mul(x, y), z)
@@ -52,7 +52,7 @@ def make_persistent(b: Builder, launch: control.Launch, blocks: int, xcds: int =
     with b.inside(launch.body):
         with b.inside(turn):
             b.emit(control.Yield(()))
-        b.emit(control.For(launch.body.args[0], total, steps, (), apart=True, body=turn))
+        b.emit(control.For(launch.body.args[0], total, steps, (), apart=True, dynamic=dynamic, body=turn))
     launch.body.ops.append(end)
 
 

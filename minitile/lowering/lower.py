@@ -67,7 +67,7 @@ def _while(low: Lowering, op: control.While) -> tuple[Value, ...]:
     with low.decided_by(op.decides()):
         before = low.block(op.before, Block())
         body = low.block(op.body, Block())
-    return low.b.emit(control.While(init, before=before, body=body)).results
+    return low.b.emit(control.While(init, apart=op.apart, before=before, body=body)).results
 
 
 def _if(low: Lowering, op: control.If) -> tuple[Value, ...]:

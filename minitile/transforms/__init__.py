@@ -3,8 +3,8 @@ order they run, `manager.py` runs them. What they ask of the IR stands in miniti
 pass is a part of one:
 
     canonicalize        count_masked (for minitile.driver.masked)
-    tile                enough_threads, before all passes; fragment_indices: the names that fragments have in
-                        traced programs
+    tile                enough_threads and dynamic_tiles, before all passes; fragment_indices: the names that
+                        fragments have in traced programs
     schedule            schedule (a loop's schedule as data), graph (what must come before what), steady (a turn,
                         operation by operation), expand (writes the loop, with stages behind and ahead of it), cost
                         and issue (what --explain draws); side_by_side, a policy; modulo, a search (for
@@ -23,8 +23,7 @@ prints the IR after a pass):
     fence.proxy.async                     proxy_fence; where exactly: fence_placement
     bar.sync, s_barrier                   thread_barriers; between the stages of CDNA's schedules: cdna4_interleave
     mbarrier.*, and who waits for whom    warp_specialize or tma_multistage, as pipelines; sink_wgmma_waits and skew
-    move
-                                          their ends; lowered by backends/nvidia/hopper/pipelines.py
+                                          move their ends; lowered by backends/nvidia/hopper/pipelines.py
     s_barrier, behind vmcnt(0)            insert_vmcnt_waits, where waves meet in global memory
     cp.async.wait_group, vmcnt(N)         software_pipeline, as waits for tokens; N is resolve_wait_counts'
     wgmma.wait_group                      warp_specialize or lower_manual_wgmma, as the gemm's `await`;

@@ -311,6 +311,83 @@ def test_all_columns(target: str) -> None:
         all_columns.compile(x, y, target=target, columns=1024)
 
 
+@mt.kernel
+def stored_twice(X: T.Tensor((128, 64), T.float32), Y: T.Tensor((128, 64), T.float32)):
+    with T.Kernel(1, threads=128):
+        x = T.alloc_fragment((128, 64), T.float32)
+        memory, other = T.alloc_tmem((128, 64), T.float32), T.alloc_tmem((128, 64), T.float32)
+        T.fill(x, 1.0)
+        T.copy(x, memory)
+        T.copy(x, other)
+        T.copy(X, x)
+        T.copy(x, memory)
+        T.copy(memory, x)
+        T.copy(x, Y)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_one_store_over_another(target: str, schedule: str) -> None:
+    """Stores to the same columns are in no order by themselves: a wait between them, and none elsewhere."""
+    x, y = random(np.random.default_rng(0), (128, 64), np.float32), poisoned((128, 64))
+    kernel = stored_twice.compile(x, y, target=target)
+    kernel.simulate(x, y, schedule=schedule)
+    assert (x == y).all()
+    assert len(re.findall(r"tcgen05\.wait::st", kernel.asm["ptx"])) == 2
+
+
+@mt.kernel
+def by_pairs(
+    A: T.Tensor(("M", "K"), T.bfloat16),
+    B: T.Tensor(("N", "K"), T.bfloat16),
+    C: T.Tensor(("M", "N"), T.float32),
+    n=64,
+    apart=False,
+    cluster=2,
+    both=True,
+):
+    """C = A · Bᵀ by pairs of blocks: 128 rows each, half of the rows of B; `apart`: the commit is one of its own."""
+    with T.Kernel(T.ceildiv(C.shape[0], 256) * 2, T.ceildiv(C.shape[1], n), threads=128, cluster=cluster) as (bx, by):
+        a, b = T.alloc_shared((128, 32), A.dtype), T.alloc_shared((n // 2, 32), A.dtype)
+        c, f = T.alloc_tmem((128, n), T.float32), T.alloc_fragment((128, n), T.float32)
+        done = T.alloc_barrier(1)
+        for k in T.serial(T.ceildiv(A.shape[1], 32)):
+            T.copy(A[bx * 128, k * 32], a)
+            T.copy(B[by * n + bx % 2 * (n // 2), k * 32], b)
+            T.cluster_sync()
+            bar = None if apart else done
+            T.tcgen05_gemm(a, b, c, transpose_B=True, clear_accum=k == 0, mbar=bar, use_2cta=True)
+            if apart:
+                T.tcgen05_mma_arrive(done)
+            if not both:
+                T.tcgen05_gemm(a, a, T.alloc_tmem((128, 128), T.float32), transpose_B=True, mbar=done)
+            T.mbarrier_wait_parity(done, k % 2)
+        T.copy(c, f)
+        T.copy(f, C[bx * 128, by * n])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("n", [32, 128])
+def test_pairs(target: str, n: int, apart: bool, schedule: str) -> None:
+    rng = np.random.default_rng(n)
+    a, b, c = random(rng, (300, 72), BF16), random(rng, (130, 72), BF16), poisoned((300, 130))
+    kernel = by_pairs.compile(a, b, c, target=target, n=n, apart=apart)
+    assert set(re.findall(r"tcgen05\.(?:mma|commit|alloc|dealloc)\.cta_group::(\d)", kernel.asm["ptx"])) == {"2"}
+    assert kernel.spills == 0
+    kernel.simulate(a, b, c, schedule=schedule, seed=1)
+    assert error(c, a.astype(np.float64) @ b.astype(np.float64).T) <= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [({"cluster": 1}, "use_2cta, and clusters of 1"), ({"both": False}, "without use_2cta, in a kernel that has one")],
+)
+def test_no_pairs(target: str, given: dict[str, Any], why: str) -> None:
+    a, b, c = poisoned((256, 64), BF16), poisoned((64, 64), BF16), poisoned((256, 64))
+    with pytest.raises(MinitileError, match=why):
+        by_pairs.compile(a, b, c, target=target, **given)
+
+
 # What is not ---------------------------------------------------------------------------------------------------------
 
 
@@ -334,8 +411,8 @@ def faulty(A: T.Tensor((128, 64), T.bfloat16), C: T.Tensor((128, 128), T.float32
             T.tcgen05_gemm(a, a, f, transpose_B=True, mbar=done)
         elif what == "shape":
             T.tcgen05_gemm(a, a, c, mbar=done)
-        elif what == "pair":
-            T.tcgen05_gemm(a, a, c, transpose_B=True, mbar=done, use_2cta=True)
+        elif what == "in place":
+            T.tcgen05_gemm(c, T.alloc_shared((128, 128), T.float32), c, transpose_B=True, mbar=done)
         elif what == "barrier":
             T.tcgen05_gemm(a, a, c, transpose_B=True, mbar=a)
         for each in more:
@@ -352,7 +429,7 @@ FAULTS = {
     "depth": r"T.tcgen05_gemm: K = 8 is not a multiple of 16",
     "fragment": r"T.tcgen05_gemm's C is the fragment f",
     "shape": r"with transpose_A=False, transpose_B=True they fit",
-    "pair": r"pairs of blocks are not there yet",
+    "in place": r"T.tcgen05_gemm's A and C are both",
     "barrier": r"T.tcgen05_gemm: .* is no barrier",
 }
 

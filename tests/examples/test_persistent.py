@@ -77,8 +77,8 @@ def test_three_dimensions(shape: tuple[int, int, int], blocks: int, target: str)
 
 
 @mt.kernel
-def both(A: T.Tensor(("N",), T.float32), persistent=2, cluster=1):
-    with T.Kernel(A.shape[0], threads=32, persistent=persistent, cluster=cluster) as x:
+def both(A: T.Tensor(("N",), T.float32), persistent=2, cluster=1, dynamic=False):
+    with T.Kernel(A.shape[0], threads=64, persistent=persistent, cluster=cluster, dynamic=dynamic) as x:
         A[x] = 1.0
 
 
@@ -86,3 +86,20 @@ def both(A: T.Tensor(("N",), T.float32), persistent=2, cluster=1):
 def test_what_is_refused(constants: dict[str, int]) -> None:
     with pytest.raises(mt.MinitileError, match="persistent"):
         both.compile(np.zeros(4, np.float32), **constants)
+
+
+def test_dynamic_says_of_how_many() -> None:
+    with pytest.raises(mt.MinitileError, match=r"dynamic=True without persistent="):
+        both.compile(np.zeros(4, np.float32), persistent=0, dynamic=True)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
+def test_dynamic_where_there_is_no_launch_control(target: str) -> None:
+    """The same tiles as without it, and a note."""
+    if target == "gfx942":
+        pytest.importorskip("llvmlite")
+    a = np.zeros(5, np.float32)
+    compiled = both.compile(a, target=target, dynamic=True)
+    assert f"tiles are not taken as they come: {target} has no cluster launch control" in compiled.notes
+    text = "llvm" if target == "gfx942" else "ptx"
+    assert compiled.asm[text].replace("both__dynamic", "both") == both.compile(a, target=target).asm[text]

@@ -16,6 +16,12 @@ def test_a_few(seed: int, target: str) -> None:
     check(write(seed), target, SCHEDULES[seed % 3 :][:1])
 
 
+@pytest.mark.parametrize("seed", [66, 104])
+def test_stores_to_tensor_memory(seed: int) -> None:
+    """Over another store; and to what the issuer would multiply into, which then is not the issuer's."""
+    check(write(seed), "sm_100a", SCHEDULES[:1])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("start", range(100, 160, 10))

@@ -12,19 +12,21 @@ import pytest
 import minitile as mt
 from minitile.ir.core import Block, Kernel, Op
 from minitile.ir.diagnostics import IRError
-from minitile.ir.ops import arith, roles, tile
+from minitile.ir.ops import arith, blackwell, launch_control, roles, tile
 from minitile.ir.parser import parse_kernel
 from minitile.transforms.warp_specialize import verify_pipelines as module
 from minitile.transforms.warp_specialize.verify_pipelines import verify_pipelines
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
-NAMES = ("gemm", "attention", "teams", "gemm, one role", "attention, one role")
+NAMES = ("gemm", "attention", "teams", "gemm, one role", "attention, one role", "dynamic tiles")
 BATON_OPS = (roles.PingPongWait, roles.PingPongArrive)
 CHANNEL_OPS = (
     roles.ProducerAcquire,
     roles.ProducerExpectTx,
     roles.TmaCopy,
+    launch_control.RequestTile,
+    blackwell.ProductsCommit,
     roles.ConsumerWait,
     roles.ConsumerRelease,
     roles.Await,
@@ -34,7 +36,7 @@ CHANNEL_OPS = (
 
 @cache
 def text_of(name: str) -> str:
-    """The tile IR of an example for sm_90a."""
+    """The tile IR of an example for sm_90a; of tiles that are taken as they come for sm_100a."""
     roles_of_warps = {"warp_specialize": False} if name.endswith("one role") else {}
     if name.startswith("attention"):
         from attention import attention
@@ -42,11 +44,16 @@ def text_of(name: str) -> str:
         specs = [mt.spec((1, 2, 256, 64), "bfloat16")] * 4
         tiles = {"D": 64, "block_M": 64, "block_N": 64, "threads": 128}
         return attention.compile(*specs, target="sm_90a", causal=True, **tiles, **roles_of_warps).asm["tile_ir"]
-    if name == "teams":
+    if name in ("teams", "dynamic tiles"):
         from gemm_persistent import gemm_persistent
 
-        tiles = {"block_M": 64, "block_N": 64, "num_stages": 3, "threads": 256, "teams": 2, "blocks": 1}
-        return gemm_persistent.compile(*[mt.spec((256, 256), "bfloat16")] * 3, target="sm_90a", **tiles).asm["tile_ir"]
+        specs = [mt.spec((256, 256), "bfloat16")] * 3
+        tiles = {"block_N": 64, "num_stages": 3, "blocks": 1}
+        if name == "teams":
+            tiles |= {"block_M": 64, "threads": 256, "teams": 2}
+            return gemm_persistent.compile(*specs, target="sm_90a", **tiles).asm["tile_ir"]
+        tiles |= {"threads": 128, "teams": 1, "dynamic": True}
+        return gemm_persistent.compile(*specs, target="sm_100a", **tiles).asm["tile_ir"]
     from gemm import gemm_nt_bf16
 
     tiles = {"block_M": 64, "block_N": 64, "block_K": 64, "num_stages": 3, "threads": 128}

@@ -1,4 +1,5 @@
-"""How tensor memory's operations print (PTX ISA 8.8, 9.7.16.7 to 9.7.16.12)."""
+"""How the operations of tensor memory (PTX ISA 8.8, 9.7.16.7 to 9.7.16.12) and of cluster launch control (9.7.13.17,
+9.7.13.18) print."""
 
 from __future__ import annotations
 
@@ -7,9 +8,9 @@ from typing import Any
 
 from minitile.backends.nvidia.blackwell.shapes import NVF4
 from minitile.backends.nvidia.emit.emitter import Emitter
-from minitile.backends.nvidia.emit.hopper import _moved, _place
+from minitile.backends.nvidia.emit.hopper import _guard, _moved, _place
 from minitile.ir.core import Op, Value
-from minitile.ir.ops import blackwell
+from minitile.ir.ops import blackwell, launch_control
 from minitile.ir.origin import Origin, places
 
 
@@ -111,6 +112,24 @@ def write(w: Emitter, op: blackwell.TensorWrite) -> None:
         at += count
 
 
+def try_cancel(w: Emitter, op: launch_control.TryCancel) -> None:
+    guard = _guard(w, op.predicate)
+    if guard is not None:
+        everywhere = ".multicast::cluster::all" if op.multicast else ""
+        opcode = f"clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes{everywhere}.b128"
+        w.emit(f"{guard}{opcode} {_place(w, op.address)}, {_place(w, op.barrier)};")
+
+
+def query_cancel(w: Emitter, op: launch_control.QueryCancel) -> None:
+    """Of a request that failed the first block is not defined."""
+    answer, granted, first = w.temp("b128"), *(w.targets(result)[0] for result in op.results)
+    opcode = "clusterlaunchcontrol.query_cancel"
+    w.emit(f"ld.shared.b128 {answer}, {_place(w, op.address)};")
+    w.emit(f"{opcode}.is_canceled.pred.b128 {granted}, {answer};")
+    w.emit(f"mov.b32 {first}, 0;")
+    w.emit(f"@{granted} {opcode}.get_first_ctaid::x.b32.b128 {first}, {answer};")
+
+
 def wait(w: Emitter, op: blackwell.Tcgen05Wait) -> None:
     w.order(f"tcgen05.wait::{op.kind}.sync.aligned;")
 
@@ -127,4 +146,6 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     blackwell.Tcgen05Wait: wait,
     blackwell.TensorRegisters: registers,
     blackwell.TensorWrite: write,
+    launch_control.TryCancel: try_cancel,
+    launch_control.QueryCancel: query_cancel,
 }

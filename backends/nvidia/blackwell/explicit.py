@@ -6,6 +6,8 @@
     %t = load %c[0, 0] ; store %t, %C[…]      %t = tensor_load %c ; store %t, %C[…]
                                               tensor_free %m, %c
 
+Where products are those of pairs of blocks, both allocate and free together, once both are done.
+
 Buffers get columns one after the other, also those that loops and roles allocate. Which products a wait is for is the
 program's own business, as is all order between roles; fences and the deallocation are the compiler's.
 """
@@ -20,7 +22,7 @@ from minitile.backends.nvidia.blackwell.shapes import COLUMNS, allocated
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import LanguageError, ResourceError
-from minitile.ir.ops import blackwell, control, explicit, tile
+from minitile.ir.ops import blackwell, control, explicit, hopper, tile
 from minitile.ir.origin import Origin, places
 from minitile.ir.types import bool_
 
@@ -31,11 +33,12 @@ def lower_explicit(kernel: Kernel, target: Any) -> None:
     allocs = _taken(launch.body)
     if not allocs:
         return
+    pair = _of_pair(launch)
     _Accesses(target).block(launch.body, kernel.threads)
     why = Origin("tensor_memory", "T.alloc_tmem", places(op.loc for op in allocs))
     b, made = Builder(Block(), allocs[0].loc), Block()
     with b.inside(made), b.because(why):
-        first = blackwell.TensorMemory(0)
+        first = blackwell.TensorMemory(0, pair=pair)
         memory = b.emit(first).result
     names: dict[Value, Value] = {}
     buffers: list[Op] = []
@@ -63,8 +66,24 @@ def lower_explicit(kernel: Kernel, target: Any) -> None:
     end = [rest.pop()] if launch.body.terminator is not None else []
     last = Block()
     with b.inside(last), b.because(Origin("tensor_memory", "tensor memory is given back")):
-        b.emit(blackwell.TensorFree(memory, tuple(names.values()), columns))
+        if pair:
+            b.emit(hopper.ClusterBarrier())
+        b.emit(blackwell.TensorFree(memory, tuple(names.values()), columns, pair=pair))
     launch.body.ops = [*made.ops, *ops[:ready], *buffers, *rest, *last.ops, *end]
+
+
+def _of_pair(launch: control.Launch) -> bool:
+    """Whether products are those of pairs, as all of a kernel are or none (PTX ISA 8.8, 9.7.16.5); their commits, too.
+    Raises LanguageError."""
+    gemms = [op for op in launch.body.walk() if isinstance(op, blackwell.TensorGemm)]
+    pair = any(op.pair for op in gemms)
+    for op in gemms:
+        if op.pair != pair:
+            raise LanguageError("T.tcgen05_gemm without use_2cta, in a kernel that has one with it", op.loc)
+    for other in launch.body.walk():
+        if isinstance(other, blackwell.BarrierCommit):
+            other.pair = pair
+    return pair
 
 
 def _taken(block: Block) -> list[tile.Alloc]:

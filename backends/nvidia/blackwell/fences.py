@@ -6,7 +6,7 @@
     fence after     in front of an access of tensor memory, where a synchronisation may stand between it and the fence
                     before, and another access before that
     fence before    in front of a synchronisation, where loads or stores may stand between it and the fence before
-    wait st         the same for stores, and in front of a load
+    wait st         the same for stores, and in front of a load, or of another store to the same columns
 
 A synchronisation is one between threads that access tensor memory: a barrier, or an mbarrier at which commits arrive;
 where the program orders its roles itself, any mbarrier. A product is fenced where it is `reused`; otherwise those
@@ -19,32 +19,36 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from minitile.backends.nvidia.blackwell.layouts import ROWS
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import blackwell, control, explicit, thread
 from minitile.ir.origin import Origin, places
 
 WARP = 32
+_ACCESSES = (
+    *(blackwell.TensorProducts, blackwell.TensorCopies),  # by one thread
+    *(blackwell.TensorRegisters, blackwell.TensorWrite),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
     """What may be so on some path: tensor memory has been accessed; a synchronisation stands behind that, and no fence
-    after it; loads or stores have no fence behind them; stores no wait."""
+    after it; loads or stores have no fence behind them; stores, to these buffers, no wait."""
 
     accessed: bool = False
     met: bool = False
     told: bool = True
-    stored: bool = False
+    stored: frozenset[Value] = frozenset()
 
     def join(self, other: _State) -> _State:
         either = (self.accessed or other.accessed, self.met or other.met)
-        return _State(*either, self.told and other.told, self.stored or other.stored)
+        return _State(*either, self.told and other.told, self.stored | other.stored)
 
 
 def tensor_fences(kernel: Kernel, context: Any) -> None:
     """The pass."""
-    accesses = blackwell.TensorProducts | blackwell.TensorCopies | blackwell.TensorRegisters | blackwell.TensorWrite
-    found = [op for op in kernel.walk() if isinstance(op, accesses)]
+    found = [op for op in kernel.walk() if isinstance(op, _ACCESSES)]
     rings = {op.ring for op in found if isinstance(op, blackwell.TensorProducts)}
     if kernel.attrs.get("explicit_sync"):  # any barrier of the program may be between accesses
         rings |= {sync.on for op in kernel.walk() for sync in op.syncs() if isinstance(sync.on, Value)}
@@ -103,18 +107,31 @@ class _Walk:
             if not state.told:
                 missing = [*_wait(op, state), _fence(op, "before", "accesses before")]
             by_ring = any(sync.kind == "acquire" for sync in op.syncs())  # behind accesses of another role's
-            return missing, replace(state, met=state.met or state.accessed or by_ring, told=True, stored=False)
-        alone = isinstance(op, blackwell.TensorProducts | blackwell.TensorCopies)
-        if not alone and not isinstance(op, blackwell.TensorRegisters | blackwell.TensorWrite):
+            return missing, replace(state, met=state.met or state.accessed or by_ring, told=True, stored=frozenset())
+        if not isinstance(op, _ACCESSES):
             return missing, state
+        alone = isinstance(op, blackwell.TensorProducts | blackwell.TensorCopies)
         if state.met and (not alone or (isinstance(op, blackwell.TensorProducts) and op.reused)):
             missing.append(_fence(op, "after", "accesses before"))
             state = replace(state, met=False)
-        if isinstance(op, blackwell.TensorRegisters):
+        if isinstance(op, blackwell.TensorRegisters) or any(_overlap(op.mem, mem) for mem in state.stored if not alone):
             missing += _wait(op, state)
-            state = replace(state, stored=False)
-        stored = state.stored or isinstance(op, blackwell.TensorWrite)
-        return missing, replace(state, accessed=True, told=state.told and alone, stored=stored)
+            state = replace(state, stored=frozenset())
+        stored = {op.mem} if isinstance(op, blackwell.TensorWrite) else set()
+        return missing, replace(state, accessed=True, told=state.told and alone, stored=state.stored | stored)
+
+
+def _overlap(a: Value, b: Value) -> bool:
+    """Whether two buffers have columns in common."""
+    (first, behind), (other, end) = (_columns(v) for v in (a, b))
+    return first < end and other < behind
+
+
+def _columns(mem: Value) -> tuple[int, int]:
+    """The first column of a buffer, and one behind its last."""
+    assert isinstance(mem.op, blackwell.TensorAlloc)
+    blocks = max(1, mem.shape[0] // ROWS) * mem.op.type_.versions
+    return mem.op.column, mem.op.column + blocks * mem.op.stride
 
 
 def _fence(op: Op, side: str, reason: str) -> Op:

@@ -144,6 +144,8 @@ class _Split:
     def accumulator(self, buffer: Value) -> _Accumulator:
         name = buffer.name or "an accumulator"
         loads = [op for op in self.places.users[buffer] if isinstance(op, blackwell.TensorLoad)]
+        if any(isinstance(op, blackwell.TensorStore) for op in self.places.users[buffer]):
+            raise _Refused(f"threads write {name}")
         gemms = [op for op in self.gemms if op.d is buffer]
         blocks = {self.places.block[op] for op in loads}
         if len(blocks) != 1:

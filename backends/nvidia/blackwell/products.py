@@ -13,6 +13,8 @@ back by it at the end.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from minitile.analysis.affine import Affine, Facts
@@ -71,7 +73,11 @@ def misfit_of(
     (m, n), k = into.shape, op.depth
     if (m % ROWS and m != HALF_ROWS) or n % 16:
         return f"rows are {HALF_ROWS} or come in blocks of {ROWS}, columns in steps of 16, not {m}x{n}"
-    if reason := misfit(kind, *instruction_shape((m, n))):
+    rows, columns = instruction_shape((m, n))
+    ctas = 2 if isinstance(op, blackwell.TensorGemm) and op.pair else 1
+    if ctas > 1 and m == HALF_ROWS:
+        return f"a pair's products have {ctas * ROWS} rows"
+    if reason := misfit(kind, rows * ctas, columns, ctas):
         return reason
     step = kind.k * (IN_WORD // kind.factors if kind.factors else 1)
     if k % step or (kind.factors and n % 32):
@@ -82,7 +88,7 @@ def misfit_of(
         return f"{threads} threads are not whole warpgroups that share {m}x{n}"
     operands = [
         ("A", op.a, op.a_indices, 0 if op.transpose_a else 1, m),
-        ("B", op.b, op.b_indices, 1 if op.transpose_b else 0, instruction_shape((m, n))[1]),
+        ("B", op.b, op.b_indices, 1 if op.transpose_b else 0, columns // ctas),
     ]
     if isinstance(op.a.type, TileType) or in_tensor_memory(op.a):  # in the lanes of the accumulator
         if op.transpose_a or m == HALF_ROWS or kind.factors or (not given and accumulator((m, k), threads) is None):
@@ -272,10 +278,10 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
         **_scales(low, op, kind, parts, number),
     )
     if op.barriers is not None:
-        with b.when(low.first_thread()):
+        with _issuing(low, op.pair):
             b.emit(products)
             if op.index is not None:
-                b.emit(blackwell.Tcgen05Commit(barrier_word(low, ring, low.get(op.index)), ring))
+                b.emit(blackwell.Tcgen05Commit(barrier_word(low, ring, low.get(op.index)), ring, pair=op.pair))
         return
     if op.phase is None:
         b.emit(products)
@@ -479,8 +485,15 @@ def commit(low: Lowering, op: blackwell.ProductsCommit) -> None:
 
 def barrier_commit(low: Lowering, op: blackwell.BarrierCommit) -> None:
     ring = low.get(op.barriers)
-    with low.b.when(low.first_thread()):
-        low.b.emit(blackwell.Tcgen05Commit(barrier_word(low, ring, low.get(op.index)), ring))
+    with _issuing(low, op.pair):
+        low.b.emit(blackwell.Tcgen05Commit(barrier_word(low, ring, low.get(op.index)), ring, pair=op.pair))
+
+
+@contextmanager
+def _issuing(low: Lowering, pair: bool) -> Iterator[None]:
+    """By the role's first thread; of a pair, of the even block."""
+    with low.b.when(pipelines.is_even(low)) if pair else nullcontext(), low.b.when(low.first_thread()):
+        yield
 
 
 def release(low: Lowering, op: blackwell.ProductsRelease) -> None:

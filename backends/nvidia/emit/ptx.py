@@ -33,7 +33,7 @@ REGISTER = {
     **dict.fromkeys(("f16", "bf16", "i16", "u16", "i8", "u8"), ("b16", "h")),
     **dict.fromkeys(("e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz"), ("b16", "h")),
 }
-STEMS = dict(REGISTER.values())
+STEMS = {**dict(REGISTER.values()), "b128": "rq"}
 
 # Element type -> the type an instruction names when the sign or the format matters.
 PTX_TYPE = {

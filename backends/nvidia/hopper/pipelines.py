@@ -27,6 +27,7 @@ from minitile.lowering.context import Lowering, layout_of
 from minitile.lowering.memory import coordinate, shared_layout
 
 WORD = 8  # bytes of an mbarrier
+WARP = 32
 CONSUMERS = 1  # the named barrier at which the consumers of a specialised kernel meet
 GROUP_ORDER = 10  # the order barrier of the first warpgroup (a named barrier); the others have those behind it
 TEAM_ORDER = 12  # the same of the first team; where there are teams, warpgroups have none
@@ -58,7 +59,7 @@ def pipeline(low: Lowering, op: roles.MbarrierPipeline) -> Value:
     with low.b.inside(inits):
         start = low.b.emit(thread.BufferAddress(ring)).result
         for word in range(words):
-            count = 1 if word < op.slots else op.consumers // 32 * len(ctas)
+            count = 1 if word < op.slots else op.consumers // WARP * len(ctas)
             with low.b.because(_of_init([op], MBARRIER_INIT)):
                 low.b.emit(hopper.MbarrierInit(low.b.add(start, word * WORD), ring, count))
     inits.ops += fence
@@ -67,7 +68,8 @@ def pipeline(low: Lowering, op: roles.MbarrierPipeline) -> Value:
     low.once["slots", ring] = op.slots
     low.once["common", ring] = op.common
     releases = (o for o in low.kernel.walk() if isinstance(o, roles.ConsumerRelease) and o.pipeline is op.result)
-    low.once["far", ring] = op.pair or (bool(op.common) and any(o.generic for o in releases))
+    low.once["far", ring] = op.pair or leads_others(low, op) or (bool(op.common) and any(o.generic for o in releases))
+    low.once["leader", ring] = leads_others(low, op)
     low.once["acquired", ring] = acquired
     return ring
 
@@ -140,7 +142,17 @@ def _meets_next(low: Lowering) -> bool:
 
 def _in_common(low: Lowering) -> bool:
     """Whether blocks of a cluster fill each other's slots, or the same ones."""
-    return any(isinstance(op, roles.MbarrierPipeline) and (op.common or op.pair) for op in low.kernel.walk())
+    return any(isinstance(op, roles.MbarrierPipeline) and _by_others(low, op) for op in low.kernel.walk())
+
+
+def _by_others(low: Lowering, op: roles.MbarrierPipeline) -> bool:
+    """Whether other blocks of the cluster arrive at a pipeline's barriers."""
+    return bool(op.common) or op.pair or leads_others(low, op)
+
+
+def leads_others(low: Lowering, op: roles.MbarrierPipeline) -> bool:
+    """Whether the first block of a cluster fills a pipeline's slots for others, too."""
+    return op.leader and math.prod(_cluster(low)) > 1
 
 
 def _word(low: Lowering, ring: Value, index: Value, first: int) -> Value:
@@ -161,7 +173,12 @@ def acquire(low: Lowering, op: roles.ProducerAcquire) -> None:
     ring = low.get(op.pipeline)
     if low.once["acquired", ring]:
         other = low.b.xor(low.get(op.phase), 1)
-        low.b.emit(hopper.MbarrierWait(empty(low, op), ring, other, cluster=low.once["far", ring]))
+        wait = hopper.MbarrierWait(empty(low, op), ring, other, cluster=low.once["far", ring])
+        if not low.once["leader", ring]:
+            low.b.emit(wait)
+            return
+        with low.b.when(is_first(low)):
+            low.b.emit(wait)
 
 
 def _cluster(low: Lowering) -> tuple[int, int, int]:
@@ -209,6 +226,14 @@ def is_even(low: Lowering) -> Value:
     return even
 
 
+def is_first(low: Lowering) -> Value:
+    """Whether the block is the first one of its cluster."""
+    first: Value = low.in_entry(
+        "first of cluster", lambda b: b.compare("eq", low.special("cluster_ctarank", "rank"), 0)
+    )
+    return first
+
+
 def _place_in_pair(low: Lowering) -> Value:
     return _place(low, _cluster(low).index(2))
 
@@ -227,21 +252,23 @@ def expect(low: Lowering, op: roles.ProducerExpectTx) -> None:
 
 def release(low: Lowering, op: roles.ConsumerRelease) -> None:
     """By one lane of each warp; by one more for each other block that fills the slot, at its barrier. Of a pair's slot
-    at that of the even block."""
+    at that of the even block, of one that the first block fills for all at that block's."""
     if not low.once["acquired", low.get(op.pipeline)]:
         return
-    if op.generic:
+    if op.generic and not op.alone:
         low.b.emit(explicit.WarpBarrier())
     common = low.once["common", low.get(op.pipeline)]
     if common:
         _release_to_all(low, op, common)
         return
-    lane = low.in_entry("lane 0", lambda b: b.compare("eq", b.floormod(low.tid, 32), 0))
-    if op.condition is not None:
-        lane = low.b.and_(lane, low.get(op.condition))
-    pair = low.once["pair", low.get(op.pipeline)]
-    rank = low.b.constant(0) if pair else None
-    low.b.emit(hopper.MbarrierArrive(empty(low, op), low.get(op.pipeline), predicate=lane, rank=rank, cluster=pair))
+    lane = None
+    if not op.alone:
+        lane = low.in_entry("lane 0", lambda b: b.compare("eq", b.floormod(low.tid, WARP), 0))
+        if op.condition is not None:
+            lane = low.b.and_(lane, low.get(op.condition))
+    there = low.once["pair", low.get(op.pipeline)] or low.once["leader", low.get(op.pipeline)]
+    rank = low.b.constant(0) if there else None
+    low.b.emit(hopper.MbarrierArrive(empty(low, op), low.get(op.pipeline), predicate=lane, rank=rank, cluster=there))
 
 
 def _release_to_all(low: Lowering, op: roles.ConsumerRelease, common: tuple[int, ...]) -> None:
@@ -276,7 +303,7 @@ def _by_one_warp(low: Lowering, body: Block, condition: Value | None) -> None:
     """The first warp of the last warpgroup, which is the last one in an order barrier's order (`tma_multistage`)."""
     b = low.b
     warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
-    mine = b.compare("eq", warp, (low.threads // WARPGROUP - 1) * 4)
+    mine = b.compare("eq", warp, max(low.threads // WARPGROUP - 1, 0) * 4)
     with b.when(mine if condition is None else b.and_(mine, condition)):
         low.once["elected"] = b.emit(hopper.Elect()).result
         low.ops(body)
@@ -322,7 +349,7 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
     teams = ((0, None), (CONSUMERS, low.threads))
     b.emit(roles.ByRole(b.compare("ge", warp, first), then=producer, orelse=consumer, teams=teams))
     if _in_common(low):  # no block leaves while others may still arrive at its barriers
-        rings = (o for o in low.kernel.walk() if isinstance(o, roles.MbarrierPipeline) and (o.common or o.pair))
+        rings = (o for o in low.kernel.walk() if isinstance(o, roles.MbarrierPipeline) and _by_others(low, o))
         arrivals = places(at for o in rings if o.why is not None for at in o.why.after)
         with b.because(Origin("lower", "blocks of the cluster still arrive at this one's mbarriers", arrivals)):
             b.emit(hopper.ClusterBarrier())

@@ -1,6 +1,6 @@
 """All operations. `arith`, `control`, `fences`, `inline` and `warp` are legal in both stages, `tile`, `scan`, `random`,
 `runs`, `views`, `roles` and `explicit` in the tile stage, `thread`, `hopper` (what sm_90a has on top), `blackwell`
-(sm_100a) and `cdna` (AMD) in the thread stage; those of `cluster` are of either."""
+(sm_100a) and `cdna` (AMD) in the thread stage; those of `cluster` and `launch_control` are of either."""
 
 from minitile.ir.ops import (
     arith,
@@ -12,6 +12,7 @@ from minitile.ir.ops import (
     fences,
     hopper,
     inline,
+    launch_control,
     random,
     roles,
     runs,
@@ -32,6 +33,7 @@ __all__ = [
     "fences",
     "hopper",
     "inline",
+    "launch_control",
     "random",
     "roles",
     "runs",

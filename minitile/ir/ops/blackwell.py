@@ -215,7 +215,10 @@ class ProductsCommit(SlotOp, name="products_commit", stage="tile"):
 
 
 class BarrierCommit(BarrierOp, name="barrier_commit", stage="tile"):
-    """An arrival at a barrier of the program when all products in flight of this role's first thread are complete."""
+    """An arrival at a barrier of the program when all products in flight of this role's first thread are complete; of a
+    `pair`, of the even block's, at the barriers of both."""
+
+    pair: bool = attr(False)
 
     def syncs(self) -> tuple[Sync, ...]:
         return (Sync("release", self.barriers),)
@@ -291,8 +294,9 @@ class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
 
     def accesses(self) -> tuple[Access, ...]:
         slots, ring = (*self.slots, *(None,) * (len(self.reads) - len(self.slots))), self.ring
+        ctas = "cluster" if self.pair else "own"
         reads = [
-            Access("read", m, s, proxy=_proxy(m), pipeline=ring, threads=self.by)
+            Access("read", m, s, proxy=_proxy(m), pipeline=ring, threads=self.by, ctas=ctas)
             for m, s in zip(self.reads, slots, strict=True)
         ]
         return (*reads, Access("write", self.mem, self.slot, pipeline=ring, threads=self.by, free=self.free))

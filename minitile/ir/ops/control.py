@@ -95,6 +95,7 @@ class Loop(Structured):
 
     if TYPE_CHECKING:
         init: tuple[Value, ...]
+        apart: bool
 
 
 class For(Loop, name="for"):
@@ -106,6 +107,7 @@ class For(Loop, name="for"):
     order, stage_of   the user's own schedule: one int for each number that a `statement` of the body has
     teams             how many teams of threads may share the iterations, where a kernel has roles
     apart             iterations are tiles of a grid: in tensors one does not depend on what another leaves there
+    dynamic           the block takes whichever tiles it is given, its own first: each of lower..upper is some block's
     """
 
     lower: Value = operand()
@@ -118,6 +120,7 @@ class For(Loop, name="for"):
     stage_of: tuple[int, ...] | None = attr(None)
     teams: int = attr(1)
     apart: bool = attr(False)
+    dynamic: bool = attr(False)
     body: Block = region()
 
     def infer(self) -> tuple[Type, ...]:
@@ -165,10 +168,11 @@ class Statement(Op, name="statement", stage="tile"):
 class While(Loop, name="while"):
     """`before` computes the condition from the carried values and ends in `condition`; `body` makes the next ones.
 
-    Results: the values that `condition` passes on when it is false.
+    Results: the values that `condition` passes on when it is false. `apart` as of `for`.
     """
 
     init: tuple[Value, ...] = operands()
+    apart: bool = attr(False)
     before: Block = region()
     body: Block = region()
 

@@ -36,13 +36,16 @@ from minitile.ir.types import WGMMA_TOKEN, BufferType, DType, PipelineType, Tile
 class MbarrierPipeline(Op, name="mbarrier_pipeline", stage="tile", orders=True):
     """A ring of `slots` versions of the payload buffers, all free at first. `consumers`: threads that release.
     `common`: the dimensions of the cluster along which blocks fill each other's slots; they move on together, then.
-    `pair`: a slot is that of both blocks of a pair, the payload's halves; of one alone is full in the even one."""
+    `pair`: a slot is that of both blocks of a pair, the payload's halves; of one alone is full in the even one.
+    `leader`: the first block of the cluster fills a slot of all blocks at once, when the `consumers` of all blocks have
+    released it; each block announces its own bytes."""
 
     payload: tuple[Value, ...] = operands()
     slots: int = attr()
     consumers: int = attr()
     common: tuple[int, ...] = attr(())
     pair: bool = attr(False)
+    leader: bool = attr(False)
 
     def infer(self) -> tuple[Type, ...]:
         named = tuple((v.name or f"buffer{n}", v.type) for n, v in enumerate(self.payload))
@@ -112,10 +115,12 @@ class ProducerExpectTx(SlotOp, name="producer_expect_tx", stage="tile"):
 
 class ConsumerRelease(SlotOp, name="consumer_release", stage="tile"):
     """This consumer will not touch the slot again. Where `condition` is false there is nothing to release. `generic`:
-    threads have read it by themselves, so that a warp meets before one of them speaks for all."""
+    threads have read it by themselves, so that a warp meets before one of them speaks for all. `alone`: the consumer
+    is one thread."""
 
     wants = "held"
     generic: bool = attr(False)
+    alone: bool = attr(False)
     condition: Value | None = maybe()
 
     @property

@@ -11,6 +11,7 @@ tcgen05's fences and waits for loads and stores where they are needed.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from minitile.ir.core import Value
@@ -72,7 +73,7 @@ def tcgen05_gemm(
     truncated to tf32.
 
     Args:
-        A: as of T.gemm, in shared memory; or M×K in tensor memory.
+        A: as of T.gemm, in shared memory; or M×K in tensor memory, not C itself.
         B: as of T.gemm, in shared memory.
         C: M×N in tensor memory, as a whole.
         transpose_A: as of T.gemm.
@@ -81,7 +82,10 @@ def tcgen05_gemm(
         clear_accum: as of T.gemm.
         mbar: one barrier of T.alloc_barrier, where an arrival says that the product is complete, and all that the role
             has issued before; None: a later one does, or T.tcgen05_mma_arrive.
-        use_2cta: False; pairs of blocks are not there yet.
+        use_2cta: the two blocks of a cluster multiply as one (cta_group::2): each has its own A and C, and one half of
+            B, which has half of C's columns then, at the same places. Both call it, and the first one issues it, so
+            that the second one's operands are known there before (T.cluster_sync); it arrives at `mbar` of both. All
+            products of a kernel have it, or none.
 
     Raises:
         TypeMismatchError: as of T.gemm.
@@ -108,11 +112,15 @@ def tcgen05_gemm(
                 f"{what}'s {name} is {region.memory.describe()}",
                 "A and B are in shared memory, C in tensor memory (T.alloc_tmem), where A may be as well",
             )
-    if use_2cta:
-        raise trace.error(f"{what} with use_2cta", "pairs of blocks are not there yet")
     if c.start or c.shape != c.memory.static_shape:
         raise trace.error(f"{what}'s C is {c.describe()}", "accumulate into a whole buffer")
-    depth = fitting(trace, what, matrices(trace, what, (a, b, c)), transpose_A, transpose_B)
+    if a.memory.value is c.memory.value:
+        raise trace.error(f"{what}'s A and C are both {c.describe()}", "A is to stay as it is: another T.alloc_tmem")
+    shapes = matrices(trace, what, (a, b, c))
+    if use_2cta:
+        _check_pair(what)
+        shapes[1] = tuple(2 * n if (d == 0) == bool(transpose_B) else n for d, n in enumerate(shapes[1]))
+    depth = fitting(trace, what, shapes, transpose_A, transpose_B)
     check_dtypes(trace, a.memory.dtype, b.memory.dtype, c.memory.dtype)
     barriers, index = _barrier(mbar, what)
     trace.b.emit(
@@ -131,8 +139,16 @@ def tcgen05_gemm(
             a_dims=a.dims(2),
             b_dims=b.dims(2),
             reused=True,
+            pair=bool(use_2cta),
         )
     )
+
+
+def _check_pair(what: str) -> None:
+    trace = tile_scope(what)
+    blocks = 1 if trace.launch is None else math.prod(trace.launch.cluster)
+    if blocks != 2:
+        raise trace.error(f"{what} with use_2cta, and clusters of {blocks}", "T.Kernel(…, cluster=2)")
 
 
 def _barrier(mbar: Any, what: str) -> tuple[Value, Value | None]:

@@ -287,6 +287,8 @@ class Interpreter(Branches):
             order=None if loop.schedule is None else loop.schedule.order,
             stage_of=None if loop.schedule is None else loop.schedule.stage,
             teams=loop.teams,
+            apart=loop.dynamic,
+            dynamic=loop.dynamic,
             body=body,
         )
         b.emit(op)
@@ -494,7 +496,7 @@ class Interpreter(Branches):
         if order:
             rasterise(trace.b, launch, order, panel, 1 if scope.persistent else xcds)
         if scope.persistent:
-            make_persistent(trace.b, launch, scope.persistent, xcds)
+            make_persistent(trace.b, launch, scope.persistent, xcds, scope.dynamic)
         trace.b.emit(launch)
         self.locals.update({SKIP: False, RETURNED: False, VALUE: UNSET})
         for name in assigned_names([node]):

@@ -54,8 +54,8 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Loop(Iterable[Index]):
-    """A loop over start, start + step, … before stop. `kind` and `teams` as in the IR's `for`. `place`: the indices
-    that the body sees, a tuple made of the running one; None: that one itself."""
+    """A loop over start, start + step, … before stop. `kind`, `teams` and `dynamic` as in the IR's `for`. `place`: the
+    indices that the body sees, a tuple made of the running one; None: that one itself."""
 
     start: Any
     stop: Any
@@ -65,6 +65,7 @@ class Loop(Iterable[Index]):
     schedule: Schedule | None = None
     place: Callable[[Any], tuple[Any, ...]] | None = None
     teams: int = 1
+    dynamic: bool = False
 
     def constant(self) -> range | None:
         """The loop as Python's range, when all its bounds are known."""
@@ -84,13 +85,15 @@ class ParallelLoop(Iterable[Index]):
 @dataclass(frozen=True)
 class KernelScope(Generic[Index]):
     """`T.Kernel(…)`: the grid (three scalars), the computing threads and the blocks of a cluster in x, y, z; how
-    many blocks a persistent kernel has, which go over the grid (0: each block has one tile)."""
+    many blocks a persistent kernel has, which go over the grid (0: each block has one tile), and whether they take
+    whichever tiles they are given."""
 
     grid: tuple[Any, ...]
     rank: int
     block: tuple[int, int, int]
     cluster: tuple[int, int, int] = (1, 1, 1)
     persistent: int = 0
+    dynamic: bool = False
 
     @property
     def threads(self) -> int:
@@ -299,6 +302,7 @@ def Persistent(
     teams: int = 1,
     num_xcds: int = 1,
     order: str = "row",
+    dynamic: bool = False,
 ) -> Loop[Any]:
     """A persistent kernel's loop: `for by, bx in T.Persistent([rows, columns], blocks, block):` the tiles number block,
     block + blocks, … of a grid of tiles.
@@ -320,6 +324,11 @@ def Persistent(
         num_xcds: how many XCDs the GPU has, which get blocks in turn and have an L2 each (8 on MI300X and MI355X): the
             blocks of one have neighbouring tiles in each wave.
         order: "row", or "hilbert": along the Hilbert order, which needs no group_size.
+        dynamic: a block that is done takes the next tile that no other has taken, instead of every `wave_size`-th
+            (sm_100a, sm_103a: cluster launch control, for which as many blocks are launched as there are tiles; what
+            stands outside of the loop may run that often). Tiles must be as independent as those of different blocks
+            are. Elsewhere, and where the compiler finds that it cannot be done (`notes` say why), tiles are taken as
+            without it.
 
     Raises:
         LanguageError: other numbers, num_xcds with clusters.
@@ -356,12 +365,12 @@ def Persistent(
     if xcds < 1 or (xcds > 1 and together > 1):
         raise current().error(f"num_xcds is {xcds}, in clusters of {together}", "at least 1; 1 with clusters")
     if together > 1 and set(other) == {1} and len(sizes) > 1:
-        return replace(_by_clusters(sizes, step, index, group, together), teams=count)
+        return replace(_by_clusters(sizes, step, index, group, together), teams=count, dynamic=bool(dynamic))
 
     def place(number: Any) -> tuple[Any, ...]:
         return _tile(number if xcds == 1 else _in_turns(number, index, step, total, xcds), sizes, group)
 
-    return Loop(index, total, step, place=place, teams=count)
+    return Loop(index, total, step, place=place, teams=count, dynamic=bool(dynamic))
 
 
 def _in_turns(number: Expr, *others: Any) -> Expr:
@@ -467,6 +476,7 @@ def Kernel(
     threads: int | Sequence[int] | None = None,
     cluster: int | Sequence[int] = 1,
     persistent: int = 0,
+    dynamic: bool = False,
 ) -> KernelScope[Any]: ...
 @overload
 def Kernel(
@@ -477,6 +487,7 @@ def Kernel(
     threads: int | Sequence[int] | None = None,
     cluster: int | Sequence[int] = 1,
     persistent: int = 0,
+    dynamic: bool = False,
 ) -> KernelScope[tuple[int, int]]: ...
 @overload
 def Kernel(
@@ -488,6 +499,7 @@ def Kernel(
     threads: int | Sequence[int] | None = None,
     cluster: int | Sequence[int] = 1,
     persistent: int = 0,
+    dynamic: bool = False,
 ) -> KernelScope[tuple[int, int, int]]: ...
 @overload
 def Kernel(
@@ -495,6 +507,7 @@ def Kernel(
     threads: int | Sequence[int] | None = None,
     cluster: int | Sequence[int] = 1,
     persistent: int = 0,
+    dynamic: bool = False,
 ) -> KernelScope[Any]: ...
 
 
@@ -503,6 +516,7 @@ def Kernel(
     threads: int | Sequence[int] | None = None,
     cluster: int | Sequence[int] = 1,
     persistent: int = 0,
+    dynamic: bool = False,
 ) -> KernelScope[Any]:
     """`with T.Kernel(gx, gy, gz, threads=128) as (bx, by, bz):` launches gx·gy·gz blocks; one per kernel function.
 
@@ -516,6 +530,8 @@ def Kernel(
         persistent: at most so many blocks are launched, say as many as the GPU has multiprocessors, and each does the
             work of one block of the grid after the other; 0: as many as the grid has. T.Persistent says so
             explicitly, and in which order.
+        dynamic: of a persistent kernel: a block that is done takes the next one's work that no other has taken, as
+            T.Persistent has it; which tiles a block takes is then not known before.
 
     Raises:
         LanguageError: other numbers; elsewhere than in a `with` statement of a kernel.
@@ -552,7 +568,9 @@ def Kernel(
             f"persistent={stays} with cluster={cluster}: a number of blocks, 0 for one each tile",
             "in clusters, use T.Persistent",
         )
-    return KernelScope((*grid, *(1,) * (3 - len(grid))), len(grid), block, sizes, stays)
+    if dynamic and not stays:
+        raise current().error("dynamic=True without persistent=", "say how many blocks a persistent kernel has")
+    return KernelScope((*grid, *(1,) * (3 - len(grid))), len(grid), block, sizes, stays, bool(dynamic))
 
 
 def _block(threads: Any) -> tuple[int, int, int]:

@@ -35,7 +35,7 @@ def invariant_divisors(kernel: Kernel, context: PassContext) -> None:
 
 def _block(block: Block) -> None:
     for op in [op for op in block.ops if op.region_fields]:
-        if isinstance(op, control.For) and op.apart:
+        if isinstance(op, control.For | control.While) and op.apart:
             before = Block()
             _Loop(op, before).run()
             at = block.ops.index(op)
@@ -48,7 +48,7 @@ def _block(block: Block) -> None:
 class _Loop:
     """One loop; `before` is where its reciprocals are made."""
 
-    def __init__(self, loop: control.For, before: Block) -> None:
+    def __init__(self, loop: control.For | control.While, before: Block) -> None:
         self.loop, self.before = loop, Builder(before, loop.loc)
         self.inside = {v for op in loop.body.walk() for v in op.results} | set(loop.body.args)
         for op in loop.body.walk():

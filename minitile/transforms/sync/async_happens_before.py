@@ -108,11 +108,14 @@ class Order:
         return self.facts.affine(address)
 
     def _apart(self, a: Op, b: Op) -> bool:
-        """Whether different threads go past the two: they stand in different branches of a condition that differs."""
+        """Whether different threads go past the two: they stand in different branches of a condition that differs, or
+        are what different warps of a role do."""
         mine, theirs = self.places[a][2], self.places[b][2]
+        role = False
         for (one, n), (other, m) in zip(mine, theirs, strict=False):
             if one is not other:
-                return False
+                return role and all(isinstance(op, control.If) and self.diverges(op) for op in (one, other))
+            role = one.by_role
             if n != m:
                 return isinstance(one, control.If) and self.diverges(one)
         return False

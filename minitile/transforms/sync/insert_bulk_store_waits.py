@@ -52,7 +52,7 @@ class _Completion:
             self.flow((op.result,) * len(op.tokens), op.tokens)
             self.joined.update(op.tokens)
         elif isinstance(op, control.Structured):
-            if op.repeats and not (isinstance(op, control.For) and op.apart):
+            if op.repeats and not (isinstance(op, control.Loop) and op.apart):
                 self.loops.update(inner for region in op.regions for inner in region.walk())
             for t in op.transfers():
                 for targets in t.targets:

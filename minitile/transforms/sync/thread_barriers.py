@@ -217,6 +217,7 @@ class Walk:
         self.threads = kernel.attrs.get("threads")
         self.touches: dict[Op, list[tuple[MemoryAccess, Value | None]]] = {}
         self.barriers: set[Op] = set()
+        self.meetings: dict[Op, int] = {}  # of groups of so many threads
         self.gemms = ended_gemms(kernel)  # by the program's own waits
         roles_part = any(isinstance(op, roles.ByRole) for op in ops)
         self.alone = self.threads == WARPGROUP and not roles_part  # one warpgroup is all there is
@@ -271,6 +272,8 @@ class Walk:
                 self.structured(op, state, before)
             elif op in self.barriers:
                 state.pending = self.passed(op, state.pending)
+            elif op in self.meetings:
+                state.pending = _met(state.pending, self.meetings[op])
             elif self.touches.get(op):
                 self.access(op, state, before)
             elif isinstance(op, (tile.Wait, roles.Await)):
@@ -304,6 +307,9 @@ class Walk:
             return False
         if self.is_barrier(op):
             self.barriers.add(op)
+            return True
+        if op.orders and (count := _meeting(op)) is not None:
+            self.meetings[op] = count
             return True
         return isinstance(op, (control.Structured, *_OF_TOKENS)) or bool(self.touches_of(op) or self.landing(op))
 
@@ -394,7 +400,7 @@ class Walk:
         if group == self.threads:
             group = None
         before.add((op, group))
-        state.pending = NOTHING if group is None else AccessSet(p for p in state.pending if group_of(p, p) != group)
+        state.pending = NOTHING if group is None else _met(state.pending, group)
 
     # Control flow ----------------------------------------------------------------------------------------------------
 
@@ -511,7 +517,7 @@ class Walk:
             for arg, source in zip(op.before.args, op.body.yielded, strict=True):
                 if source in end.tokens:
                     again.tokens[arg] = self.shift(end.tokens[source], op)
-            return left, again
+            return left, _own(again) if op.apart else again
 
         entry = state.copy()
         entry.carry(op.before.args, op.init)
@@ -640,12 +646,13 @@ class Walk:
             for t, token in self.touches_of(op, single):
                 t = back(t, None, None, apart.looped)
                 for earlier in open:
-                    if conflict(t, earlier) and not self.stays(t, earlier):
+                    if conflict(t, earlier) and not _released(t, earlier) and not self.stays(t, earlier):
                         raise _apart(t, earlier)
                 for other in apart.beside:
                     if conflict(t, other) and not self.stays(t, other) and not self.told(t, other):
                         raise _apart(t, other)
-                open.append(t)
+                if not _by_pipeline(token):
+                    open.append(t)
                 touches.append((t, token))
                 if token is not None and isinstance(token.type, TokenType):
                     state.tokens[token] = state.tokens.get(token, _NONE) | {t}
@@ -721,6 +728,16 @@ def numbered(op: Op) -> int | None:
     if op.uniform:
         return None
     return next((int(s.on) for s in op.syncs() if s.kind == "meet" and isinstance(s.on, int)), None)
+
+
+def _meeting(op: Op) -> int | None:
+    """How many consecutive threads meet here, each group of so many by itself; None where none do."""
+    return next((s.count for s in op.syncs() if s.kind == "meet" and s.on is None and op.reconverges()), None)
+
+
+def _met(pending: AccessSet, group: int) -> AccessSet:
+    """What is still pending where each group of so many threads has met."""
+    return AccessSet(p for p in pending if group_of(p, p) != group)
 
 
 def _by_pipeline(by: Value | None) -> bool:

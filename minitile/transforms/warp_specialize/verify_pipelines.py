@@ -2,14 +2,16 @@
 
 All roles, and each team of consumers, are run on numbers, as processes that only see pipelines and the order
 barrier: tiles have no values, dimensions and parameters get small ones, loads of tensors the role does not write give
-the same number to all. A pipeline orders two roles completely (the role that comes first waits), so that one order of
+the same number to all, and so does an answer about the next tile (the first few grant one). A pipeline orders its
+roles completely (the role that comes first waits), so that one order of
 running them stands for all; teams are run in both orders, each as far as it comes. The warps of a single role run one
 program, in which what waits is behind what it waits for, or all wait. What must hold in each run:
 
 * an acquire that passes finds its slot released or never used, a receive finds it full: index and phase agree with
   what the barriers' parities let through; no role fills a slot that has been released and not acquired;
 * bytes that are announced are those of the copies that follow, each payload buffer once, into this slot;
-* slots are received in the order in which they were filled: teams do not take each other's;
+* each role receives slots in the order in which they were filled: teams do not take each other's; a slot is free when
+  all roles that receive from its pipeline have released it;
 * what reads a ring's buffer reads a slot between its receive and its release by the same team, and a gemm that reads
   it is complete before the release;
 * an arrival at a team's order barrier finds the one before it taken by the team;
@@ -31,10 +33,11 @@ from typing import Any
 from minitile.ir.builder import COMPARE, INTEGER
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import IRError
-from minitile.ir.ops import arith, control, explicit, roles, tile
+from minitile.ir.ops import arith, control, explicit, launch_control, roles, tile
 
 SIZES = (0, 1, 64, 200, 520)  # of dimensions, rounded up to what divides them
 LONGEST = 4000  # steps of both roles in one run
+GRANTED = 5  # answers that give another tile
 
 
 class _Open(Exception):
@@ -58,7 +61,8 @@ class _Slot:
     filled: int = 0
     freed: int = 0
     state: str = "free"
-    holder: object = None  # the role that has received it
+    holders: dict[str, object] = field(default_factory=dict)  # what has received it, by role
+    released: set[str] = field(default_factory=set)  # the roles that have since it was filled
     coming: set[Value] = field(default_factory=set)
 
 
@@ -70,7 +74,13 @@ class _Run:
         self.events = 0
         self.slots: dict[tuple[Value, int], _Slot] = {}
         self.pipeline_of: dict[Value, Value] = {}
-        self.filled: dict[Value, list[int]] = {}  # the slots of a pipeline that have not been received, in order
+        self.readers: dict[Value, set[str]] = {}  # the roles that receive from a pipeline
+        for name, program in op.programs.items():
+            for inner in program.walk():
+                if isinstance(inner, roles.ConsumerWait):
+                    self.readers.setdefault(inner.pipeline, set()).add(name)
+        # The slots of a pipeline that a role has not received, in order.
+        self.filled: dict[tuple[Value, str], list[int]] = {(v, n): [] for v, to in self.readers.items() for n in to}
         self.arrived: set[int] = set()  # the teams whose order barrier has an arrival that they have not taken
         self.known: dict[Value, Any] = {v: -(-size // f) * f for v, f in self.dims().items()}
         for other in kernel.walk():
@@ -86,14 +96,15 @@ class _Run:
         return {v: self.kernel.facts.get(name, 1) for name, v in self.kernel.dims.items()}
 
     def run(self) -> None:
-        common = _Role(self, dict(self.known))
+        common = _Role(self, dict(self.known), "")
         for op in self.kernel.body.ops:
             if isinstance(op, control.Launch) and any(common.known.get(v) == 0 for v in op.grid):
                 return  # no block runs
             for inner in op.body.ops if isinstance(op, control.Launch) else [op]:
                 if inner is not self.op:
                     common.evaluate(inner)
-        running = {name: _Role(self, dict(common.known)).block(program) for name, program in self.op.programs.items()}
+        programs = self.op.programs.items()
+        running = {name: _Role(self, dict(common.known), name).block(program) for name, program in programs}
         try:
             while running:
                 before = self.events
@@ -105,7 +116,8 @@ class _Run:
         except _Open:
             return
         for (pipeline, n), slot in self.slots.items():
-            if slot.state in ("filling", "full"):
+            left = [name for name in self.readers.get(pipeline, ()) if n in self.filled[pipeline, name]]
+            if slot.state in ("filling", "full") or left:
                 raise self.error(f"{_name(pipeline)}, slot {n}, is filled and never received")
 
     def error(self, message: str, op: Op | None = None) -> IRError:
@@ -133,8 +145,8 @@ def _in_all(op: control.Structured) -> list[roles.Await]:
 class _Role:
     """A role as a process: its generators yield what they wait for."""
 
-    def __init__(self, run: _Run, known: dict[Value, Any]) -> None:
-        self.run, self.known = run, known
+    def __init__(self, run: _Run, known: dict[Value, Any], name: str) -> None:
+        self.run, self.known, self.name = run, known, name
         self.flights: list[tuple[Value, set[tuple[Value, int]]]] = []  # tokens of gemms, the slots that they read
         self.tokens: dict[Value, Value | None] = {}  # what a token that is handed on stands for
 
@@ -155,6 +167,9 @@ class _Role:
             number = self.number(op)
         except (_Open, ZeroDivisionError):
             number = None
+        if isinstance(op, launch_control.GivenTile) and number is not None:
+            self.known.update(zip(op.results, (number <= GRANTED, number), strict=True))
+            return
         for r in op.results:
             self.known[r] = number
 
@@ -172,6 +187,10 @@ class _Role:
         if isinstance(op, tile.Load) and not op.result.shape and not hasattr(op.mem.type, "space"):
             place = sum((n + 1) * self.get(v) for n, v in enumerate(op.indices))
             return (0, 5, 1, 2)[(place + SIZES.index(self.run.size)) % 4]  # any numbers do, the same in both roles
+        if isinstance(op, launch_control.GivenTile):
+            pipeline, n = self.run.pipeline_of[op.src], self.get(op.slot)
+            slots = pipeline.op.slots if isinstance(pipeline.op, roles.MbarrierPipeline) else 1
+            return (self.run.slots[pipeline, n].filled - 1) * slots + n + 1
         raise _Open
 
     # Control flow --------------------------------------------------------------------------------------------------
@@ -195,7 +214,7 @@ class _Role:
 
     def divergent(self, op: explicit.WarpGroups) -> Iterator[str]:
         """Each side is a process; this one goes on when they have ended."""
-        sides = [_Role(self.run, dict(self.known)).block(region) for region in op.regions[:: self.run.order]]
+        sides = [_Role(self.run, dict(self.known), self.name).block(region) for region in op.regions[:: self.run.order]]
         while sides:
             waits = {side: next(side, "") for side in sides}
             sides = [side for side in sides if waits[side]]
@@ -252,36 +271,46 @@ class _Role:
             filling, phase = isinstance(op, roles.ProducerAcquire), self.get(op.phase)
             while ((slot.freed if filling else slot.filled) % 2 == phase) != filling:
                 yield f"for {where}, to be {'free' if filling else 'full'}"
-        if isinstance(op, roles.ConsumerRelease) and slot.state == "held" and slot.holder is not self:
+        if isinstance(op, roles.ConsumerRelease) and slot.holders.get(self.name, self) is not self:
             raise self.run.error(f"`release` of {where}, which another team holds", op)
         if isinstance(op, roles.ProducerAcquire) and slot.state == "released":
             slot.state = "free"
-        if slot.state != op.wants:
-            raise self.run.error(f"`{op.mnemonic}` of {where}, which is {slot.state}, not {op.wants}", op)
+        if self.state(slot) != op.wants:
+            raise self.run.error(f"`{op.mnemonic}` of {where}, which is {self.state(slot)}, not {op.wants}", op)
         self.run.event()
         if isinstance(op, roles.ConsumerWait):
-            if self.run.filled[op.pipeline].pop(0) != n:
+            if self.run.filled[op.pipeline, self.name].pop(0) != n:
                 raise self.run.error(f"`receive` of {where}, ahead of slots that were filled before it", op)
-            slot.state, slot.holder = "held", self
+            slot.state, slot.holders[self.name] = "held", self
         elif isinstance(op, roles.ConsumerRelease):
             if any((op.pipeline, n) in slots for _, slots in self.flights):
                 raise self.run.error(f"`release` of {where}, which a gemm in flight reads", op)
-            slot.state, slot.freed = "released", slot.freed + 1
+            del slot.holders[self.name]
+            slot.released.add(self.name)
+            if slot.released >= self.run.readers[op.pipeline]:
+                slot.state, slot.freed = "released", slot.freed + 1
         elif isinstance(op, roles.SlotOp) and op.fills:
             self.filled(op.pipeline, n, slot)
         elif isinstance(op, roles.ProducerExpectTx):
             ring = op.pipeline.op
             slot.state, slot.coming = "filling", set(ring.operands if ring is not None else ())
-        elif isinstance(op, roles.TmaCopy):
+        elif isinstance(op, roles.TmaCopy | launch_control.RequestTile):
             if op.dst not in slot.coming:
-                raise self.run.error(f"`tma_copy` to {op.dst.name} is none of those announced for {where}", op)
+                raise self.run.error(f"`{op.mnemonic}` to {op.dst.name} is none of those announced for {where}", op)
             slot.coming.remove(op.dst)
             if not slot.coming:
                 self.filled(op.pipeline, n, slot)
 
     def filled(self, pipeline: Value, n: int, slot: _Slot) -> None:
-        slot.state, slot.filled = "full", slot.filled + 1
-        self.run.filled.setdefault(pipeline, []).append(n)
+        slot.state, slot.filled, slot.released = "full", slot.filled + 1, set()
+        for name in self.run.readers.get(pipeline, ()):
+            self.run.filled[pipeline, name].append(n)
+
+    def state(self, slot: _Slot) -> str:
+        """A slot's state as the role sees it: what others hold may be full for this one, or released."""
+        if slot.state != "held" or self.name in slot.holders:
+            return slot.state
+        return "released" if self.name in slot.released else "full"
 
     def order_barrier(self, op: roles.PingPongWait | roles.PingPongArrive) -> Iterator[str]:
         team = self.get(op.to)
@@ -299,7 +328,7 @@ class _Role:
         reads = self.reads(op)
         for pipeline, n in reads:
             slot = self.run.slots[pipeline, n]
-            if slot.state != "held" or slot.holder is not self:
+            if slot.holders.get(self.name) is not self:
                 raise self.run.error(f"`{op.mnemonic}` reads {_name(pipeline)}, slot {n}, which it does not hold", op)
         if isinstance(op, roles.AsyncGemm):
             self.flights.append((op.results[1], reads))

@@ -376,7 +376,7 @@ class _Producer(Role):
                 self.b.emit(handing(end, self.get, self.handed(op, source, inner, pipeline_states)))
         new = self.b.emit(handing(op, self.get, init, **regions))
         if isinstance(new, control.For) and isinstance(op, control.For):
-            new.apart = op.apart
+            new.apart, new.dynamic = op.apart, op.dynamic
         self.depth -= op.repeats
         kept = [r for r in op.results if r in self.rings.slice.wanted]
         self.names.update(zip(kept, new.results, strict=False))

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from fit_matmul import NEAR, STAY, descended, geometric_mean
 
-from minitile.ops.quantised.cost import H200_FP8, H200_W4A16, Rates, estimate
+from minitile.ops.quantised.cost import H200_FP8, H200_W4A16, PLAIN, Rates, estimate
 from minitile.ops.quantised.plans import Fp8Plan, QuantisedPlan
 
 RESULTS = Path(__file__).parent / "results" / "quantised_plans_h200.json.xz"
@@ -65,15 +65,20 @@ def plan_of(kind: str, name: str) -> QuantisedPlan | Fp8Plan:
 
     parts, early, together = number(r"of (\d+) along K", 1), "late" not in name, number(r"(\d+) together", 0)
     if kind == "fp8":
-        share = number(r"of (\d+) along M", 1)
-        return Fp8Plan(m, n, stages, threads, parts, "overlapped" in name, False, early, together, share)
+        form = (
+            number(r"of (\d+) along M", 1),
+            "by 64" not in name,
+            number(r"(\d+) blocks", 0),
+            number(r"(\d+) teams", 1),
+        )
+        return Fp8Plan(m, n, stages, threads, parts, "overlapped" in name, False, early, together, *form)
     return QuantisedPlan(m, n, k, stages, threads, parts, "scaled sums" in name, False, early, together)
 
 
 def estimated(e: Measured, bits: int, rates: Rates) -> float:
     """µs of what was measured."""
-    deep, share = getattr(e.plan, "block_K", 128), getattr(e.plan, "share", 1)
-    return estimate(e.plan, deep, bits, e.m, e.n, e.k, PROCESSORS, rates, share)
+    deep, form = getattr(e.plan, "block_K", 128), getattr(e.plan, "form", PLAIN)
+    return estimate(e.plan, deep, bits, e.m, e.n, e.k, PROCESSORS, rates, form)
 
 
 def loss(cases: Sequence[Sequence[Measured]], bits: int, rates: Rates) -> float:

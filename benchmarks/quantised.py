@@ -34,9 +34,10 @@ from serving_operations import GROUP, OPERATIONS, SHARED
 
 from minitile.ops.machine import Machine
 from minitile.ops.multiply import machine_of_device
-from minitile.ops.quantised.plans import PARTS, Fp8Plan, QuantisedPlan, rows_of
+from minitile.ops.quantised.cost import H200_FP8, estimate
+from minitile.ops.quantised.plans import PARTS, SCALED, Fp8Plan, QuantisedPlan, fp8_plans, rows_of
 
-ORDER = ("w4a16:1", "w4a16:16", "w4a16:32", "fp8:16", "fp8:64", "fp8:256", "w4a16:8", "fp8:32", "fp8:128", "w4a16:64")
+ORDER = ("fp8:256", "fp8:128", "fp8:64", "w4a16:1", "w4a16:16", "w4a16:32", "fp8:16", "w4a16:8", "fp8:32", "w4a16:64")
 BASE = "bf16"
 
 
@@ -93,20 +94,23 @@ def plans_int4(case: Case, processors: int) -> Iterator[QuantisedPlan]:
                         yield QuantisedPlan(rows, wide, deep, stages, threads, parts, sums, together=together)
 
 
+NEAR = 1.4  # of the least estimate
+
+
 def plans_fp8(case: Case, processors: int) -> Iterator[Fp8Plan]:
-    for shares in range(-(-case.m // 128), -(-case.m // 64) + 1):
-        rows = rows_of(case.m) if shares == 1 else -(-case.m // shares) + 7 & ~7
-        for wide in (64, 128):
-            tiles = -(-case.n // wide) * shares
-            clusters = [(parts, 1) for parts in parts_of(tiles, case.k // 128, processors)]
-            clusters += [(1, share) for share in (2, 4) if shares % share == 0]
-            for parts, share in clusters:
-                for stages in (3, 4, 6) if rows <= 64 else (4, 6):
-                    for together in (0,) if rows > 88 else (0, 2 if rows > 32 else 4):
-                        room = stages * (wide * 128 + rows * 132) + wide * rows * 4 + 2048
-                        if room * max(1, together) <= SHARED and (wide == 128 or rows <= 64):
-                            overlap = rows > 64 and not together
-                            yield Fp8Plan(rows, wide, stages, wide * 2, parts, overlap, together=together, share=share)
+    """The two of each kind that the model thinks best, where it does not think them much worse than others."""
+    by: dict[tuple[Any, ...], list[tuple[float, Fp8Plan]]] = {}
+    for plan in dict.fromkeys(fp8_plans(case.m, case.n, case.k, processors)):
+        us = estimate(plan, SCALED, 8, case.m, case.n, case.k, processors, H200_FP8, plan.form)
+        kind = plan.swap, plan.overlap, plan.parts, bool(plan.blocks), plan.teams, bool(plan.together), plan.block_M
+        by.setdefault(kind, []).append((us, plan))
+    found = [each for listed in by.values() for each in sorted(listed)[:2]]
+    least = min(us for us, _ in found)
+    near = [plan for us, plan in sorted(found) if us <= least * NEAR]
+    yield from near
+    for plan in near[:4]:
+        if not plan.swap and plan.parts == 1 and not plan.blocks and -(-case.m // plan.block_M) % 2 == 0:
+            yield plan._replace(share=2)
 
 
 def compile_one(kind: str, m: int, n: int, k: int, plan: Any) -> str:

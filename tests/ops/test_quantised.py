@@ -198,6 +198,7 @@ def test_fp8(target, shape, monkeypatch):
         Fp8Plan(16, 128, 3, 256, overlap=True),
         Fp8Plan(32, 64, 3, 128, 4, True),
         Fp8Plan(8, 64, 3, 128, share=2, together=2),
+        Fp8Plan(8, 64, 3, 128, blocks=3),
     ],
     ids=str,
 )
@@ -207,6 +208,28 @@ def test_fp8_plans(plan, monkeypatch):
     out = np.full((24, 136), np.nan).astype(np.float32)
     columns = np.asfortranarray(scales[0])
     assert matmul_fp8(a, b, (columns, scales[1]), out=out, ahead=plan.share > 1, plan=plan) is out
+    assert np.linalg.norm(out - expected) / np.linalg.norm(expected) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Fp8Plan(64, 160, 3, 128, swap=False),
+        Fp8Plan(64, 96, 3, 128, 2, swap=False),
+        Fp8Plan(128, 80, 3, 256, swap=False, blocks=2),
+        Fp8Plan(64, 192, 2, 256, swap=False, blocks=2, teams=2),
+        Fp8Plan(64, 64, 2, 128, swap=False, share=2),
+        pytest.param(Fp8Plan(192, 112, 3, 384, swap=False), marks=pytest.mark.slow),
+        pytest.param(Fp8Plan(256, 80, 2, 512, swap=False, blocks=2), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_fp8_rows_by_64(plan, monkeypatch):
+    """Tiles with columns of several scales, at the edges of what they cover: rows, columns and steps that are odd."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    a, b, scales, expected = fp8_operands(130, 331, 400)
+    out = np.full((130, 331), np.nan).astype(np.float32)
+    matmul_fp8(a, b, scales, out=out, plan=plan)
     assert np.linalg.norm(out - expected) / np.linalg.norm(expected) < 1e-5
 
 
@@ -225,7 +248,7 @@ def test_choices_are_possible(rows):
             assert plan.parts == 1 or k // plan.block_K >= plan.parts
             assert plan.stages * (plan.block_M * plan.block_K * 2 + plan.block_N * plan.block_K) < 200 * 1024
         fp8 = choose_fp8(rows, n, k, 132)
-        assert fp8.block_N // fp8.parts % 8 == 0
+        assert (fp8.block_N if fp8.swap else fp8.block_M) // fp8.parts % 8 == 0
         assert fp8.stages * (fp8.block_M + fp8.block_N) * 132 < 200 * 1024
 
 

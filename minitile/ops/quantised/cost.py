@@ -13,7 +13,7 @@ no good.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from minitile.hardware import BLOCK_REGISTERS
 from minitile.ops.model import ROOM as ROOM_OF_CLUSTERS
@@ -44,6 +44,18 @@ class Plan(Protocol):
     def together(self) -> int: ...
 
 
+class Form(NamedTuple):
+    """What plans of fp8 have besides."""
+
+    share: int = 1
+    swap: bool = True
+    blocks: int = 0
+    teams: int = 1
+
+
+PLAIN = Form()  # what plans of packed weights have: the weights by 64, a block for each tile
+
+
 @dataclass(frozen=True, slots=True)
 class Rates:
     """Units: µs, bytes, bytes per µs.
@@ -54,7 +66,8 @@ class Rates:
     exponent with which bounds are added. meet, power: of a cluster of P blocks, meet · P^power; exchange: of the sums
     that they send. shared: by how much longer all takes where blocks of a cluster read the weights together. stored:
     bytes of results. late: what a late trigger costs. unlucky: the share of the room that a launch leaves, that one
-    multiprocessor may get.
+    multiprocessor may get. straight: the share of `sum` where rows come by 64; again: the share of `ends` that further
+    tiles of a persistent block have.
     """
 
     start: float
@@ -76,6 +89,8 @@ class Rates:
     stored: float
     late: float
     unlucky: float
+    straight: float
+    again: float
 
 
 H200_W4A16 = Rates(
@@ -98,6 +113,8 @@ H200_W4A16 = Rates(
     stored=5436.0,
     late=1.215,
     unlucky=0.4793,
+    straight=1.0,
+    again=1.0,
 )
 H200_FP8 = Rates(
     start=0.7001,
@@ -119,39 +136,42 @@ H200_FP8 = Rates(
     stored=33560.0,
     late=0.5221,
     unlucky=0.2225,
+    straight=0.8,
+    again=0.3,
 )
 
 
 def estimate(
-    plan: Plan, deep: int, bits: int, m: int, n: int, k: int, processors: int, rates: Rates, share: int = 1
+    plan: Plan, deep: int, bits: int, m: int, n: int, k: int, processors: int, rates: Rates, form: Form = PLAIN
 ) -> float:
-    """Microseconds of M × K rows by N × K weights of `bits`, in steps of `deep`; share: blocks that read the weights
-    together."""
-    high, wide, threads, parts = plan.block_M, plan.block_N, plan.threads, plan.parts
+    """Microseconds of M × K rows by N × K weights of `bits`, in steps of `deep`."""
+    high, wide, threads, parts = plan.block_M, plan.block_N, plan.threads // form.teams, plan.parts
     tiles = -(-m // high) * -(-n // wide) * parts
-    processors = int(processors * CLUSTERS.get(parts * share, 0.75))
+    processors = int(processors * CLUSTERS.get(parts * form.share, 0.75))
     all_steps = -(-k // deep)
     steps = -(-all_steps // parts)
-    room = blocks_with_room(plan, deep, bits)
+    room = form.teams if form.blocks else blocks_with_room(plan, deep, bits)
     each = -(-tiles // processors)
     rounds = -(-each // min(room, each))
-    fullest = each + rates.unlucky * (room - each) if tiles <= processors * room and plan.early else each
+    lucky = tiles > processors * room or not plan.early or form.blocks
+    fullest = each if lucky else each + rates.unlucky * (room - each)
     elements = wide * deep if bits != FP8 else 0  # that threads unpack
-    multiply = wide * high * (deep * rates.product + rates.sum)
+    multiply = wide * high * (deep * rates.product + rates.sum * (1 if form.swap else rates.straight))
     step = rates.bar * (deep / 128) ** 0.5 + elements / threads * rates.serial + multiply * 128 / threads
     ends = rates.ends + 2 * high * wide / parts / rates.stored
+    all_ends = ends * (1 + (rounds - 1) * rates.again) if form.blocks else ends * rounds
     weights, rows = _step(plan, deep, bits)
     bounds = (
-        rounds * (steps * max(step, rates.latency / plan.stages) + ends),
+        rounds * steps * max(step, rates.latency / plan.stages) + all_ends,
         fullest * steps * (elements * rates.unpacked + multiply / 2),
         fullest * steps * (weights + rows) / rates.arriving,
         (n * k * weights / (wide * deep) + 2 * m * n) / rates.memory,
-        tiles * steps * (weights / share + rows) / rates.l2,
+        tiles * steps * (weights / form.share + rows) / rates.l2,
     )
     time: float = sum([bound**rates.blend for bound in bounds]) ** (1 / rates.blend) + rates.start
     if parts > 1:
         time += rates.meet * parts**rates.power + high * wide * 4 * (parts - 1) / parts / rates.exchange
-    return time * (1 + rates.shared * (share > 1)) + (0.0 if plan.early else rates.late)
+    return time * (1 + rates.shared * (form.share > 1)) + (0.0 if plan.early else rates.late)
 
 
 def _step(plan: Plan, deep: int, bits: int) -> tuple[float, int]:

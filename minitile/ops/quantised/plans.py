@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
-from minitile.ops.quantised.cost import H200_FP8, H200_W4A16, ROOM, TAKEN, estimate, shared_bytes
+from minitile.hardware import BLOCK_REGISTERS
+from minitile.ops.quantised.cost import H200_FP8, H200_W4A16, ROOM, TAKEN, Form, estimate, shared_bytes
 
 PARTS = (1, 2, 4, 8)  # blocks of a cluster along K
 LEAST = 4  # steps of K that a block has
@@ -24,6 +25,15 @@ TOGETHER = {
     (16, 128, 2): 2,
 }
 TOGETHER_FP8 = {(8, 64): 5, (16, 64): 5, (32, 64): 4, (64, 64): 2}
+
+
+# Of fp8, rows that come by 64:
+ROWS_BY_64 = ((64, 128), (128, 256), (192, 384), (256, 256), (256, 512))  # of a tile, threads
+WIDTHS = (64, 80, 96, 112, 128, 160, 192)  # columns of a tile
+MOST_OF_A_THREAD = {128: 96, 256: 96, 384: 64, 512: 40}  # sums, and as many products, by threads
+MOST_STAGES = 6
+ONE_WARP = 32  # threads that copy, where several blocks share a multiprocessor
+OTHERS = 40  # registers of a thread besides
 
 
 class QuantisedPlan(NamedTuple):
@@ -53,7 +63,9 @@ class QuantisedPlan(NamedTuple):
 class Fp8Plan(NamedTuple):
     """How `matmul_fp8` computes: block_M, block_N, stages, threads, parts, all_reduce, early and together are as of
     QuantisedPlan, a step is 128 of K. overlap: sums are added while the next ones are made. share: so many blocks with
-    neighbouring rows are a cluster, which reads the weights once; parts is 1 then."""
+    neighbouring rows are a cluster, which reads the weights once; parts is 1 then. swap: the weights are what comes by
+    64, else the rows, and threads are 128 for each 64 rows, or for more. blocks: so many persistent ones, without
+    clusters, 0: one for each tile. teams: of a persistent block, into which its threads are split."""
 
     block_M: int
     block_N: int = 64
@@ -65,9 +77,19 @@ class Fp8Plan(NamedTuple):
     early: bool = True
     together: int = 0
     share: int = 1
+    swap: bool = True
+    blocks: int = 0
+    teams: int = 1
+
+    @property
+    def form(self) -> Form:
+        return Form(self.share, self.swap, self.blocks, self.teams)
 
     def __str__(self) -> str:
-        return _words(self, SCALED, self.share) + (", overlapped" if self.overlap else "")
+        words = _words(self, SCALED, self.share) + (", overlapped" if self.overlap else "")
+        words += "" if self.swap else ", rows by 64"
+        words += f", {self.blocks} blocks" if self.blocks else ""
+        return words + (f", {self.teams} teams" if self.teams > 1 else "")
 
 
 def _words(plan: QuantisedPlan | Fp8Plan, deep: int, share: int = 1) -> str:
@@ -157,20 +179,58 @@ def quantised_plans(rows: int, n: int, k: int, processors: int) -> Iterator[Quan
 def choose_fp8(m: int, n: int, k: int, processors: int) -> Fp8Plan:
     """For M × K rows and N × K weights on so many multiprocessors: the plan of the least estimate (cost.py)."""
     found = fp8_plans(m, n, k, processors)
-    return min(found, key=lambda plan: estimate(plan, SCALED, 8, m, n, k, processors, H200_FP8, plan.share))
+    return min(found, key=lambda plan: estimate(plan, SCALED, 8, m, n, k, processors, H200_FP8, plan.form))
 
 
 def fp8_plans(m: int, n: int, k: int, processors: int) -> Iterator[Fp8Plan]:
-    """What may suit: one tile of up to 64 rows, else tiles of up to 128."""
+    """What may suit: the weights by 64, with one tile of up to 64 rows, else tiles of up to 128; of more than 32 rows
+    also the rows by 64."""
+    steps = -(-k // SCALED)
     for shares in range(-(-m // 128), -(-m // 64) + 1):
         rows = rows_of(m) if shares == 1 else -(-m // shares) + 7 & ~7
         for wide in (64, 128) if rows <= 64 else (128,):
-            for parts in parts_of(-(-n // wide) * shares, -(-k // SCALED), processors):
+            for parts in parts_of(-(-n // wide) * shares, steps, processors):
                 for stages in (3, 4, 6) if rows <= 64 else (4,):
-                    plan = Fp8Plan(rows, wide, stages, wide * 2, parts, rows > 64)
-                    if shared_bytes(plan, SCALED, 8) > MOST_SHARED:
-                        continue
-                    yield plan
+                    plan = Fp8Plan(rows, wide, stages, wide * 2, parts)
                     together = TOGETHER_FP8.get((rows, wide), 2 if wide == 128 and 32 < rows <= 64 else 0)
-                    if together and together * (shared_bytes(plan, SCALED, 8) + TAKEN) <= ROOM:
-                        yield plan._replace(together=together)
+                    yield from _fitting(plan, plan._replace(together=together))
+                    if rows > 64:
+                        yield from _fitting(plan._replace(overlap=True))
+    if m > 32:
+        for high, threads in ROWS_BY_64:
+            if high < m + 64:
+                yield from _straight(high, threads, m, n, steps, processors)
+
+
+def _straight(high: int, threads: int, m: int, n: int, steps: int, processors: int) -> Iterator[Fp8Plan]:
+    """Tiles of any width, those of few rows several to a multiprocessor; persistent ones where there are more of them
+    than multiprocessors."""
+    for wide in WIDTHS:
+        if high * wide > threads * MOST_OF_A_THREAD[threads]:
+            continue
+        tiles = -(-n // wide) * -(-m // high)
+        plan = Fp8Plan(high, wide, 1, threads, swap=False)
+        for parts in parts_of(tiles, steps, processors):
+            yield from _fitting(*(_deep(plan._replace(parts=parts, together=many)) for many in (0, 2, 3)))
+        if tiles > processors:
+            for teams in (1, 2) if threads <= 256 and high * wide <= 128 * MOST_OF_A_THREAD[128] else (1,):
+                both = threads if high > 64 else threads * teams
+                yield from _fitting(_deep(plan._replace(threads=both, blocks=processors, teams=teams)))
+
+
+def _deep(plan: Fp8Plan) -> Fp8Plan:
+    """With as many stages as have room, where it shares a multiprocessor with its like in its part of it."""
+    each = shared_bytes(plan._replace(stages=2), SCALED, 8) - shared_bytes(plan, SCALED, 8)
+    room = (ROOM // plan.together - TAKEN if plan.together else MOST_SHARED) - shared_bytes(plan, SCALED, 8)
+    return plan._replace(stages=min(1 + room // each, MOST_STAGES) if room > 0 else 0)
+
+
+def _fitting(*plans: Fp8Plan) -> Iterator[Fp8Plan]:
+    """Those that have room, with as many of their like as they say, and registers for that."""
+    for plan in dict.fromkeys(plans):
+        shared, many = shared_bytes(plan, SCALED, 8), plan.together
+        of_a_thread = 2 * plan.block_M * plan.block_N // plan.threads
+        registers = 0 if plan.swap else (plan.threads + ONE_WARP) * (of_a_thread + OTHERS)
+        has_room = shared <= MOST_SHARED and many * (shared + TAKEN) <= ROOM and many * registers <= BLOCK_REGISTERS
+        if has_room and plan.stages >= 2 + (many > 0):
+            yield plan

@@ -74,10 +74,10 @@ def gemm_fp8_blocks(dtype: DType, weights: DType, result: DType, ahead: bool = F
     """C = A · Bᵀ. A is M × K, B is N × K, C is M × N; scale_A is KB × L with L at least M, scale_B NB × KB, KB and NB
     are K and N by 128, rounded up. ahead: B is not what the kernel in front writes.
 
-    swap: B has the tensor cores' rows; then block_N divides 128. parts: of split-K, the blocks of a cluster; they divide
-    the tensor cores' rows of a tile into shares of whole 8. all_reduce, early, together: see `gemm_quantised`. share: so
-    many blocks with rows of A are a cluster that reads B once; then there are no parts. blocks: so many persistent ones,
-    without parts and shares, that visit tiles in panels; teams: see T.Persistent."""
+    swap: B has the tensor cores' rows; then block_N divides 128. parts: of split-K, the blocks of a cluster; they
+    divide the tensor cores' rows of a tile into shares of whole 8. all_reduce, early, together: see `gemm_quantised`.
+    share: so many blocks with rows of A are a cluster that reads B once; then there are no parts. blocks: so many
+    persistent ones, without parts and shares, that visit tiles in panels; teams: see T.Persistent."""
 
     @kernel
     def gemm_fp8_blocks(

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -78,20 +79,24 @@ def _variants(plan: Any) -> Iterator[Any]:
 
 # Blocks of a multiprocessor that registers do for, by rows, columns and steps of 128 of K in one; else 0.
 TOGETHER = {(8, 64, 1): 6, (16, 64, 1): 5, (32, 64, 1): 4, (64, 64, 1): 3, (8, 128, 1): 3, (16, 128, 1): 3}
+TOGETHER |= {(rows, 64, 2): 3 for rows in (8, 16, 32)}
 
 
 def plans_int4(case: Case, processors: int) -> Iterator[QuantisedPlan]:
     rows = rows_of(case.m)
-    forms = [(64, 128, 1), (128, 256, 1), (64, 128, 2)] + ([(256, 256, 1), (128, 256, 2)] if rows <= 32 else [])
+    forms = [(64, 128, 1), (128, 256, 1), (64, 128, 2)] + (
+        [(64, 128, 4), (256, 256, 1), (128, 256, 2)] if rows <= 32 else []
+    )
     for wide, threads, groups in forms:
         tiles, deep = -(-case.n // wide) * -(-case.m // rows), GROUP * groups
         for parts in parts_of(tiles, case.k // deep, processors):
             for sums in (True,) if rows <= 32 else (True, False) if rows <= 64 else (False,):
                 for stages in (2, 4) if groups > 1 else (3, 5, 8) if rows <= 64 else (3, 5):
-                    together = TOGETHER.get((rows, wide, groups), 0) if stages <= 5 and sums else 0
+                    most = TOGETHER.get((rows, wide, groups), 0) if stages <= 5 and sums else 0
                     room = stages * (wide * 66 + rows * 256) * groups + wide * rows * 4 + 2048
-                    if room * max(1, together) <= SHARED:
-                        yield QuantisedPlan(rows, wide, deep, stages, threads, parts, sums, together=together)
+                    for together in {most} if groups == 1 else {0, most}:
+                        if room * max(1, together) <= SHARED:
+                            yield QuantisedPlan(rows, wide, deep, stages, threads, parts, sums, together=together)
 
 
 NEAR = 1.4  # of the least estimate
@@ -222,6 +227,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--cases", nargs="+", default=list(ORDER), help="kinds of weights with rows, as w4a16:16")
     parser.add_argument("--layers", nargs="+", default=[f"{n}x{k}" for n, k in serving.LAYERS], help="N × K")
+    parser.add_argument("--like", default="", help="a regular expression for the plans, but for the default ones")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=150.0)
     parser.add_argument("--state", default="build/quantised.json")
@@ -234,7 +240,8 @@ def main() -> None:
     jobs = {
         case: {
             plan: serving.pool().submit(compile_one, case.kind, case.m, case.n, case.k, plan)
-            for plan in plans(case, machine)
+            for n, plan in enumerate(plans(case, machine))
+            if n == 0 or re.search(given.like, str(plan))
         }
         for case in cases
     }

@@ -22,12 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from fit_matmul import NEAR, STAY, descended, geometric_mean
 
-from minitile.ops.quantised.cost import H200_FP8, H200_W4A16, PLAIN, Rates, estimate
+from minitile.ops.quantised.cost import FP8, H200_FP8, H200_W4A16, PLAIN, Kind, Rates, estimate
+from minitile.ops.quantised.cost import KINDS as PACKED
 from minitile.ops.quantised.plans import Fp8Plan, QuantisedPlan
 
 RESULTS = Path(__file__).parent / "results" / "quantised_plans_h200.json.xz"
 PROCESSORS = 132
-KINDS = {"w4a16": (4, H200_W4A16), "fp8": (8, H200_FP8)}  # bits, the numbers as they are
+KINDS = {"w4a16": (PACKED["int4"], H200_W4A16), "fp8": (FP8, H200_FP8)}  # with the numbers as they are
 ERRORS = 0.5  # of errors beside wrong choices
 
 
@@ -75,18 +76,18 @@ def plan_of(kind: str, name: str) -> QuantisedPlan | Fp8Plan:
     return QuantisedPlan(m, n, k, stages, threads, parts, "scaled sums" in name, False, early, together)
 
 
-def estimated(e: Measured, bits: int, rates: Rates) -> float:
+def estimated(e: Measured, kind: Kind, rates: Rates) -> float:
     """µs of what was measured."""
     deep, form = getattr(e.plan, "block_K", 128), getattr(e.plan, "form", PLAIN)
-    return estimate(e.plan, deep, bits, e.m, e.n, e.k, PROCESSORS, rates, form)
+    return estimate(e.plan, deep, kind, e.m, e.n, e.k, PROCESSORS, rates, form)
 
 
-def loss(cases: Sequence[Sequence[Measured]], bits: int, rates: Rates) -> float:
+def loss(cases: Sequence[Sequence[Measured]], kind: Kind, rates: Rates) -> float:
     """As fit_matmul.loss: what is lost by a choice that changes smoothly with the numbers, and errors of good plans."""
     lost, error, weights = [], 0.0, 0.0
     for entries in cases:
         fastest = min(e.time for e in entries)
-        estimates = [math.log(estimated(e, bits, rates)) for e in entries]
+        estimates = [math.log(estimated(e, kind, rates)) for e in entries]
         chances = [math.exp((min(estimates) - x) / NEAR) for x in estimates]
         if len(entries) > 1:
             of_all = sum(c * math.log(e.time / fastest) for c, e in zip(chances, entries, strict=True))
@@ -97,22 +98,22 @@ def loss(cases: Sequence[Sequence[Measured]], bits: int, rates: Rates) -> float:
     return sum(lost) / len(lost) + ERRORS * error / weights
 
 
-def fit(cases: Sequence[Sequence[Measured]], bits: int, rates: Rates, steps: int) -> Rates:
+def fit(cases: Sequence[Sequence[Measured]], kind: Kind, rates: Rates, steps: int) -> Rates:
     """The numbers of the least loss that is found."""
     start: Mapping[str, float] = asdict(rates)
 
     def made(factors: Any) -> Rates:
         return replace(rates, **{name: x * math.exp(f) for (name, x), f in zip(start.items(), factors, strict=True)})
 
-    return made(descended(lambda f: loss(cases, bits, made(f)) + STAY * float(np.dot(f, f)), len(start), steps))
+    return made(descended(lambda f: loss(cases, kind, made(f)) + STAY * float(np.dot(f, f)), len(start), steps))
 
 
-def shares(cases: Sequence[Sequence[Measured]], bits: int, rates: Rates) -> list[float]:
+def shares(cases: Sequence[Sequence[Measured]], kind: Kind, rates: Rates) -> list[float]:
     """The speed of the plan that the model chooses of each case's measured ones, as a share of the fastest one's."""
     found = []
     for entries in cases:
         if len(entries) > 1:
-            chosen = min(entries, key=lambda e: estimated(e, bits, rates))
+            chosen = min(entries, key=lambda e: estimated(e, kind, rates))
             found.append(min(e.time for e in entries) / chosen.time)
     return found
 
@@ -123,17 +124,17 @@ def main() -> None:
     parser.add_argument("--fit", action="store_true")
     parser.add_argument("--steps", type=int, default=300, help="generations of a fit")
     args = parser.parse_args()
-    (bits, rates), cases = KINDS[args.kind], read(args.kind)
+    (kind, rates), cases = KINDS[args.kind], read(args.kind)
     if args.fit:
-        rates = fit(cases, bits, rates, args.steps)
+        rates = fit(cases, kind, rates, args.steps)
         for name, number in asdict(rates).items():
             print(f"    {name}={number:.4g},")
     for entries in cases:
         best = min(entries, key=lambda e: e.time)
-        chosen = min(entries, key=lambda e: estimated(e, bits, rates))
+        chosen = min(entries, key=lambda e: estimated(e, kind, rates))
         print(f"{best.m} × {best.n}x{best.k}: best {best.time:.2f} µs, {best.plan}; estimated ", end="")
-        print(f"{estimated(best, bits, rates):.2f}; chosen {chosen.time:.2f}, {chosen.plan}")
-    found = shares(cases, bits, rates)
+        print(f"{estimated(best, kind, rates):.2f}; chosen {chosen.time:.2f}, {chosen.plan}")
+    found = shares(cases, kind, rates)
     print(f"geometric mean {geometric_mean(found):.3f}, least {min(found):.3f}")
 
 

@@ -35,7 +35,7 @@ from serving_operations import GROUP, OPERATIONS, SHARED
 
 from minitile.ops.machine import Machine
 from minitile.ops.multiply import machine_of_device
-from minitile.ops.quantised.cost import H200_FP8, estimate
+from minitile.ops.quantised.cost import FP8, H200_FP8, estimate
 from minitile.ops.quantised.plans import PARTS, SCALED, Fp8Plan, QuantisedPlan, fp8_plans, rows_of
 
 ORDER = ("fp8:256", "fp8:128", "fp8:64", "w4a16:1", "w4a16:16", "w4a16:32", "fp8:16", "w4a16:8", "fp8:32", "w4a16:64")
@@ -103,13 +103,15 @@ NEAR = 1.4  # of the least estimate
 
 
 def plans_fp8(case: Case, processors: int) -> Iterator[Fp8Plan]:
-    """The two of each kind that the model thinks best, where it does not think them much worse than others."""
+    """The two of each kind (of few kinds, four) that the model thinks best, where it does not think them much worse
+    than others."""
     by: dict[tuple[Any, ...], list[tuple[float, Fp8Plan]]] = {}
     for plan in dict.fromkeys(fp8_plans(case.m, case.n, case.k, processors)):
-        us = estimate(plan, SCALED, 8, case.m, case.n, case.k, processors, H200_FP8, plan.form)
+        us = estimate(plan, SCALED, FP8, case.m, case.n, case.k, processors, H200_FP8, plan.form)
         kind = plan.swap, plan.overlap, plan.parts, bool(plan.blocks), plan.teams, bool(plan.together), plan.block_M
         by.setdefault(kind, []).append((us, plan))
-    found = [each for listed in by.values() for each in sorted(listed)[:2]]
+    most = 2 if len(by) > 8 else 4
+    found = [each for listed in by.values() for each in sorted(listed)[:most]]
     least = min(us for us, _ in found)
     near = [plan for us, plan in sorted(found) if us <= least * NEAR]
     yield from near

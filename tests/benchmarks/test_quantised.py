@@ -67,7 +67,7 @@ def test_measured_plans_are_read_as_they_are_written():
 
 def test_what_is_worth_most_comes_first():
     first, *_, last = quantised.cases_of(quantised.ORDER, ["64x128", "128x256"])
-    assert (str(first), str(last)) == ("w4a16 1 × 64x128", "w4a16 64 × 128x256")
+    assert (str(first), str(last)) == ("fp8 256 × 64x128", "w4a16 64 × 128x256")
     assert quantised.cases_of(["w4a16 64 zeros:8"], ["64x128"])[0].kind in OPERATIONS
 
 

@@ -9,7 +9,7 @@ import pytest
 import minitile as mt
 import minitile.language as T
 from minitile.ops import Fp8Plan, QuantisedPlan, matmul_fp8, matmul_quantised, pack_weights, quantise_weights
-from minitile.ops.quantised.cost import ROOM, TAKEN, blocks_with_room
+from minitile.ops.quantised.cost import FP8, H200_W4A16, KINDS, ROOM, TAKEN, blocks_with_room, estimate
 from minitile.ops.quantised.fp8_gemm import gemm_fp8_blocks
 from minitile.ops.quantised.gemm import gemm_quantised
 from minitile.ops.quantised.pack import FORMATS
@@ -253,21 +253,23 @@ def test_choices_are_possible(rows):
 
 
 @pytest.mark.parametrize(
-    "plan",
+    ("format", "plan"),
     [
-        Fp8Plan(64, 128, 3, 256, 4, together=2),
-        Fp8Plan(64, 128, 4, 256),  # some bytes too many for two
-        Fp8Plan(128, 128, 4, 256, 2, overlap=True),
-        QuantisedPlan(8, 64, 256, 4, 128, 2),
-        QuantisedPlan(16, 64, 128, 3, 128, 8, together=5),
-        QuantisedPlan(16, 128, 128, 5, 256),
+        ("fp8", Fp8Plan(64, 128, 3, 256, 4, together=2)),
+        ("fp8", Fp8Plan(64, 128, 4, 256)),  # some bytes too many for two
+        ("fp8", Fp8Plan(128, 128, 4, 256, 2, overlap=True)),
+        ("fp8", Fp8Plan(64, 96, 3, 128, swap=False, together=3)),
+        ("int4", QuantisedPlan(8, 64, 256, 4, 128, 2)),
+        ("int4", QuantisedPlan(16, 64, 128, 3, 128, 8, together=5)),
+        ("int4", QuantisedPlan(16, 128, 128, 5, 256)),
+        ("int8", QuantisedPlan(16, 128, 128, 4, 256)),  # twice the bytes: room for two
     ],
     ids=str,
 )
-def test_blocks_with_room_are_known(plan):
+def test_blocks_with_room_are_known(format, plan):
     """As many as registers and shared memory of the compiled kernel leave."""
-    if isinstance(plan, Fp8Plan):
-        kernel, deep, bits = gemm_fp8_blocks(T.float8_e4m3, T.float8_e4m3, T.bfloat16), 128, 8
+    if format == "fp8":
+        kernel, deep, kind = gemm_fp8_blocks(T.float8_e4m3, T.float8_e4m3, T.bfloat16), 128, FP8
         specs = (
             mt.spec((64, 1024), "e4m3"),
             mt.spec((1024, 1024), "e4m3"),
@@ -276,14 +278,25 @@ def test_blocks_with_room_are_known(plan):
             mt.spec((64, 1024), "bf16"),
         )
     else:
-        kernel, deep, bits = gemm_quantised(T.bfloat16, T.bfloat16, "int4", 128, T.bfloat16), plan.block_K, 4
+        kernel, deep, kind = (
+            gemm_quantised(T.bfloat16, T.bfloat16, format, 128, T.bfloat16),
+            plan.block_K,
+            KINDS[format],
+        )
         words, table = mt.spec((64, 64, 128), "i32"), mt.spec((8, 1024), "bf16")
         specs = mt.spec((64, 1024), "bf16"), words, table, None, mt.spec((64, 1024), "bf16")
     made = kernel.configured(**plan._asdict()).compile(*specs, target="sm_90a")
     info = made.launch_info
     assert made.spills == 0
     by_registers = 65536 // (-(-made.registers // 8) * 8 * info.block[0])
-    assert blocks_with_room(plan, deep, bits) == min(by_registers, ROOM // (info.dynamic_shared + TAKEN))
+    assert blocks_with_room(plan, deep, kind) == min(by_registers, ROOM // (info.dynamic_shared + TAKEN))
+
+
+def test_eight_bits_cost_more_than_four():
+    """The bytes of the weights, and the instructions that unpack them."""
+    plan = QuantisedPlan(8, 64, 128, 4, 128)
+    us = {format: estimate(plan, 128, kind, 8, 28672, 4096, 132, H200_W4A16) for format, kind in KINDS.items()}
+    assert us["int4"] * 1.3 < us["int8"] < us["e4m3"]
 
 
 def test_what_does_not_fit():

@@ -230,7 +230,7 @@ def _first_quantised(a: Any, weights: QuantisedWeights, out: Any, dtype: Any, pl
     machine, wgmma, _ = hardware(info)
     plan = planned(plan, QuantisedPlan)
     if plan is None:
-        plan = choose_quantised(m, weights.n, k, weights.group, machine.multiprocessors, wgmma)
+        plan = choose_quantised(m, weights.n, k, weights.group, machine.multiprocessors, wgmma, weights.format)
         steps = plan.block_K * 2, plan.block_K * FORMATS[weights.format].bits // 8
         plan = within(plan, *_limits(info), steps)
     if plan.block_K % weights.group:

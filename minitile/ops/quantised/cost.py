@@ -22,7 +22,6 @@ ROOM = 228 * 1024  # bytes of a multiprocessor's shared memory
 TAKEN = 1024  # of it, that a block takes besides
 CLUSTERS = {1: 1.0, **ROOM_OF_CLUSTERS}  # blocks of one, the share of the multiprocessors on which they have room
 PRODUCER = 128  # threads that copy, where a multiprocessor has as many blocks as it may
-FP8 = 8  # bits
 
 
 class Plan(Protocol):
@@ -42,6 +41,20 @@ class Plan(Protocol):
     def early(self) -> bool: ...
     @property
     def together(self) -> int: ...
+
+
+class Kind(NamedTuple):
+    """What is multiplied: bits of an element of the weights, and of the rows; instructions that unpack the weights, as
+    a share of int4's, and registers of a thread that it takes besides."""
+
+    bits: int = 4
+    of_rows: int = 16
+    unpacking: float = 1.0
+    more: int = 0
+
+
+FP8 = Kind(8, 8, 0.0)
+KINDS = {"int4": Kind(), "int8": Kind(8, 16, 1.27, 16), "e4m3": Kind(8, 16, 1.63)}  # counted in ptxas' code for bf16
 
 
 class Form(NamedTuple):
@@ -142,25 +155,25 @@ H200_FP8 = Rates(
 
 
 def estimate(
-    plan: Plan, deep: int, bits: int, m: int, n: int, k: int, processors: int, rates: Rates, form: Form = PLAIN
+    plan: Plan, deep: int, kind: Kind, m: int, n: int, k: int, processors: int, rates: Rates, form: Form = PLAIN
 ) -> float:
-    """Microseconds of M × K rows by N × K weights of `bits`, in steps of `deep`."""
+    """Microseconds of M × K rows by N × K weights, in steps of `deep`."""
     high, wide, threads, parts = plan.block_M, plan.block_N, plan.threads // form.teams, plan.parts
     tiles = -(-m // high) * -(-n // wide) * parts
     processors = int(processors * CLUSTERS.get(parts * form.share, 0.75))
     all_steps = -(-k // deep)
     steps = -(-all_steps // parts)
-    room = form.teams if form.blocks else blocks_with_room(plan, deep, bits)
+    room = form.teams if form.blocks else blocks_with_room(plan, deep, kind)
     each = -(-tiles // processors)
     rounds = -(-each // min(room, each))
     lucky = tiles > processors * room or not plan.early or form.blocks
     fullest = each if lucky else each + rates.unlucky * (room - each)
-    elements = wide * deep if bits != FP8 else 0  # that threads unpack
+    elements = wide * deep * kind.unpacking
     multiply = wide * high * (deep * rates.product + rates.sum * (1 if form.swap else rates.straight))
     step = rates.bar * (deep / 128) ** 0.5 + elements / threads * rates.serial + multiply * 128 / threads
     ends = rates.ends + 2 * high * wide / parts / rates.stored
     all_ends = ends * (1 + (rounds - 1) * rates.again) if form.blocks else ends * rounds
-    weights, rows = _step(plan, deep, bits)
+    weights, rows = _step(plan, deep, kind)
     bounds = (
         rounds * steps * max(step, rates.latency / plan.stages) + all_ends,
         fullest * steps * (elements * rates.unpacked + multiply / 2),
@@ -174,27 +187,27 @@ def estimate(
     return time * (1 + rates.shared * (form.share > 1)) + (0.0 if plan.early else rates.late)
 
 
-def _step(plan: Plan, deep: int, bits: int) -> tuple[float, int]:
-    """Bytes of the weights, with scales of 128 in 16 bits, and of the rows that a step brings."""
-    if bits == FP8:
-        return plan.block_N * deep, plan.block_M * deep
-    return plan.block_N * deep * (bits / 8 + 2 / 128), plan.block_M * deep * 2
+def _step(plan: Plan, deep: int, kind: Kind) -> tuple[float, int]:
+    """Bytes of the weights, with scales of 128 in 16 bits where they are packed, and of the rows that a step brings."""
+    scales = 2 / 128 if kind.unpacking else 0
+    return plan.block_N * deep * (kind.bits / 8 + scales), plan.block_M * deep * kind.of_rows // 8
 
 
-def shared_bytes(plan: Plan, deep: int, bits: int) -> int:
+def shared_bytes(plan: Plan, deep: int, kind: Kind) -> int:
     """Of a block: its stages; and the others' sums, or its results of 2 bytes on their way."""
-    weights, rows = _step(plan, deep, bits)
-    scales = -(-plan.block_M // 32) * 128 if bits == FP8 else 0
+    weights, rows = _step(plan, deep, kind)
+    scales = 0 if kind.unpacking else -(-plan.block_M // 32) * 128
     tile = plan.block_M * plan.block_N
     return int(plan.stages * (weights + rows + scales) + (tile * 4 * (plan.parts - 1) // plan.parts or tile * 2)) + 256
 
 
-def blocks_with_room(plan: Plan, deep: int, bits: int) -> int:
+def blocks_with_room(plan: Plan, deep: int, kind: Kind) -> int:
     """Of a multiprocessor; the registers of a thread are what ptxas uses for such a kernel, or a little more."""
-    room = ROOM // (shared_bytes(plan, deep, bits) + TAKEN)
+    room = ROOM // (shared_bytes(plan, deep, kind) + TAKEN)
     if plan.together:
         return max(1, min(room, plan.together))
     sums = plan.block_M * plan.block_N / plan.threads
-    used = 40 + 2 * sums if bits == FP8 else 3.5 + 55 * plan.block_N * deep / (64 * plan.threads) + 1.4 * sums
+    packed = 3.5 + 55 * plan.block_N * deep / (64 * plan.threads) + 1.4 * sums + kind.more
+    used = packed if kind.unpacking else 40 + 2 * sums
     registers = min(-(-int(used) // 8) * 8, BLOCK_REGISTERS // (plan.threads + PRODUCER))
     return max(1, min(room, BLOCK_REGISTERS // (registers * (plan.threads + PRODUCER))))

@@ -6,7 +6,18 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
 from minitile.hardware import BLOCK_REGISTERS
-from minitile.ops.quantised.cost import H200_FP8, H200_W4A16, ROOM, TAKEN, Form, estimate, shared_bytes
+from minitile.ops.quantised.cost import (
+    FP8,
+    H200_FP8,
+    H200_W4A16,
+    KINDS,
+    ROOM,
+    TAKEN,
+    Form,
+    Kind,
+    estimate,
+    shared_bytes,
+)
 
 PARTS = (1, 2, 4, 8)  # blocks of a cluster along K
 LEAST = 4  # steps of K that a block has
@@ -138,17 +149,20 @@ def parts_for(tiles: int, steps: int, processors: int, blocks: int, most: int) -
     return best
 
 
-def choose_quantised(m: int, n: int, k: int, group: int, processors: int, wgmma: bool) -> QuantisedPlan:
+def choose_quantised(
+    m: int, n: int, k: int, group: int, processors: int, wgmma: bool, format: str = "int4"
+) -> QuantisedPlan:
     """For M × K rows and N × K weights in groups on so many multiprocessors: of up to 32 rows and groups of 128 the
-    plan of the least estimate (cost.py).
+    plan of the least estimate (cost.py), whose numbers are W4A16's; other formats have their bytes and instructions.
 
     Others by rule. A block reads as many bytes of the rows as of the weights where it has four times as many columns
     (int4) as rows: so tiles grow with the rows. Scales of groups of 32 go to the weights, and from 65 rows on all
     do."""
     rows = rows_of(m)
     if wgmma and group == SCALED and rows <= 32:
-        found = quantised_plans(rows, n, k, processors)
-        return min(found, key=lambda plan: estimate(plan, plan.block_K, 4, m, n, k, processors, H200_W4A16))
+        kind = KINDS[format]
+        found = quantised_plans(rows, n, k, processors, kind)
+        return min(found, key=lambda plan: estimate(plan, plan.block_K, kind, m, n, k, processors, H200_W4A16))
     wide = 64 if rows <= 8 else 128
     sums = group >= 64 and rows <= 64
     deep = max(group, 128) if rows <= 32 or not sums else group
@@ -160,7 +174,7 @@ def choose_quantised(m: int, n: int, k: int, group: int, processors: int, wgmma:
     return QuantisedPlan(rows, wide, deep, stages, wide * 2, parts, sums, together=together)
 
 
-def quantised_plans(rows: int, n: int, k: int, processors: int) -> Iterator[QuantisedPlan]:
+def quantised_plans(rows: int, n: int, k: int, processors: int, kind: Kind) -> Iterator[QuantisedPlan]:
     """What may suit up to 32 rows by weights in groups of 128."""
     for wide, threads, deep in FORMS:
         if wide * rows > MOST_OF_A_TILE:
@@ -169,17 +183,17 @@ def quantised_plans(rows: int, n: int, k: int, processors: int) -> Iterator[Quan
         for parts in parts_of(-(-n // wide), -(-k // deep), processors):
             for stages in (2, 4) if deep > SCALED else (3, 5, 8):
                 plan = QuantisedPlan(rows, wide, deep, stages, threads, parts)
-                if shared_bytes(plan, deep, 4) > MOST_SHARED:
+                if shared_bytes(plan, deep, kind) > MOST_SHARED:
                     continue
                 yield plan
-                if together and together * (shared_bytes(plan, deep, 4) + TAKEN) <= ROOM:
+                if together and together * (shared_bytes(plan, deep, kind) + TAKEN) <= ROOM:
                     yield plan._replace(together=together)
 
 
 def choose_fp8(m: int, n: int, k: int, processors: int) -> Fp8Plan:
     """For M × K rows and N × K weights on so many multiprocessors: the plan of the least estimate (cost.py)."""
     found = fp8_plans(m, n, k, processors)
-    return min(found, key=lambda plan: estimate(plan, SCALED, 8, m, n, k, processors, H200_FP8, plan.form))
+    return min(found, key=lambda plan: estimate(plan, SCALED, FP8, m, n, k, processors, H200_FP8, plan.form))
 
 
 def fp8_plans(m: int, n: int, k: int, processors: int) -> Iterator[Fp8Plan]:
@@ -220,15 +234,15 @@ def _straight(high: int, threads: int, m: int, n: int, steps: int, processors: i
 
 def _deep(plan: Fp8Plan) -> Fp8Plan:
     """With as many stages as have room, where it shares a multiprocessor with its like in its part of it."""
-    each = shared_bytes(plan._replace(stages=2), SCALED, 8) - shared_bytes(plan, SCALED, 8)
-    room = (ROOM // plan.together - TAKEN if plan.together else MOST_SHARED) - shared_bytes(plan, SCALED, 8)
+    each = shared_bytes(plan._replace(stages=2), SCALED, FP8) - shared_bytes(plan, SCALED, FP8)
+    room = (ROOM // plan.together - TAKEN if plan.together else MOST_SHARED) - shared_bytes(plan, SCALED, FP8)
     return plan._replace(stages=min(1 + room // each, MOST_STAGES) if room > 0 else 0)
 
 
 def _fitting(*plans: Fp8Plan) -> Iterator[Fp8Plan]:
     """Those that have room, with as many of their like as they say, and registers for that."""
     for plan in dict.fromkeys(plans):
-        shared, many = shared_bytes(plan, SCALED, 8), plan.together
+        shared, many = shared_bytes(plan, SCALED, FP8), plan.together
         of_a_thread = 2 * plan.block_M * plan.block_N // plan.threads
         registers = 0 if plan.swap else (plan.threads + ONE_WARP) * (of_a_thread + OTHERS)
         has_room = shared <= MOST_SHARED and many * (shared + TAKEN) <= ROOM and many * registers <= BLOCK_REGISTERS

@@ -1,9 +1,11 @@
 """How well the model of minitile/ops/quantised/cost.py knows what was measured, and its numbers fitted anew.
 
     PYTHONPATH=. python benchmarks/fit_quantised.py w4a16 [--fit --steps 300]
+    PYTHONPATH=. python benchmarks/fit_quantised.py fp8 --add build/quantised.json benchmarks/results/serving_h200.json
 
 benchmarks/results/quantised_plans_h200.json.xz has µs by case and plan, as quantised.py measured them, and of other
-numbers of rows the plan that was the default one. `--fit` moves the numbers by the evolution strategy of fit_matmul.py,
+numbers of rows the plan that was the default one; `--add` puts into it what quantised.py or the bars of serving have
+measured since. `--fit` moves the numbers by the evolution strategy of fit_matmul.py,
 and prints them. No GPU is needed.
 """
 
@@ -52,6 +54,22 @@ def read(kind: str, path: Path = RESULTS) -> list[list[Measured]]:
             names = [name for name in times if name != "bf16" and "all-reduce" not in name]
             found.append([Measured(int(m), n, k, plan_of(kind, name), times[name]) for name in names])
     return found
+
+
+def added(paths: Sequence[Path], known: Path = RESULTS) -> dict[str, dict[str, float]]:
+    """Times by case and plan: those that are known, and newer ones of states of quantised.py and of bars, whose notes
+    are `5.7 µs, 1527 GB/s, the plan, error 2e-03`."""
+    times: dict[str, dict[str, float]] = json.loads(lzma.decompress(known.read_bytes()))
+    for path in paths:
+        for case, found in json.loads(path.read_text(encoding="utf-8")).items():
+            if case.split()[0] not in KINDS:
+                continue
+            of_case = times.setdefault(case, {})
+            of_case |= {name: us for name, us in found.get("tried", {}).items() if isinstance(us, float)}
+            note = re.match(r"([\d.]+) µs, \d+ GB/s, (.*), error", found.get("note", ""))
+            if note is not None:
+                of_case[note.group(2)] = float(note.group(1))
+    return times
 
 
 def plan_of(kind: str, name: str) -> QuantisedPlan | Fp8Plan:
@@ -122,8 +140,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--add", nargs="+", type=Path, default=[], help="files of measurements")
     parser.add_argument("--steps", type=int, default=300, help="generations of a fit")
     args = parser.parse_args()
+    if args.add:
+        RESULTS.write_bytes(lzma.compress(json.dumps(added(args.add), ensure_ascii=False).encode()))
     (kind, rates), cases = KINDS[args.kind], read(args.kind)
     if args.fit:
         rates = fit(cases, kind, rates, args.steps)

@@ -20,7 +20,8 @@ from minitile.ops.model import ROOM as ROOM_OF_CLUSTERS
 
 ROOM = 228 * 1024  # bytes of a multiprocessor's shared memory
 TAKEN = 1024  # of it, that a block takes besides
-CLUSTERS = {1: 1.0, **ROOM_OF_CLUSTERS}  # blocks of one, the share of the multiprocessors on which they have room
+CLUSTERS = {1: 1.0, **ROOM_OF_CLUSTERS}  # blocks of one, the share of the multiprocessors on which they have room, of
+# one block each; of several the rest that is lost is as much smaller
 PRODUCER = 128  # threads that copy, where a multiprocessor has as many blocks as it may
 
 
@@ -160,10 +161,10 @@ def estimate(
     """Microseconds of M × K rows by N × K weights, in steps of `deep`."""
     high, wide, threads, parts = plan.block_M, plan.block_N, plan.threads // form.teams, plan.parts
     tiles = -(-m // high) * -(-n // wide) * parts
-    processors = int(processors * CLUSTERS.get(parts * form.share, 0.75))
+    room = form.teams if form.blocks else blocks_with_room(plan, deep, kind)
+    processors = int(processors * (1 - (1 - CLUSTERS.get(parts * form.share, 0.75)) / room))
     all_steps = -(-k // deep)
     steps = -(-all_steps // parts)
-    room = form.teams if form.blocks else blocks_with_room(plan, deep, kind)
     each = -(-tiles // processors)
     rounds = -(-each // min(room, each))
     lucky = tiles > processors * room or not plan.early or form.blocks

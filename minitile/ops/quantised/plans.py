@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from minitile.hardware import BLOCK_REGISTERS
@@ -19,6 +20,7 @@ from minitile.ops.quantised.cost import (
     shared_bytes,
 )
 
+MOST_KNOWN = 4096  # choices that are kept: odd rows are padded in each call, which then looks its plan up
 PARTS = (1, 2, 4, 8)  # blocks of a cluster along K
 LEAST = 4  # steps of K that a block has
 SCALED = 128  # of K, that have one scale
@@ -149,6 +151,7 @@ def parts_for(tiles: int, steps: int, processors: int, blocks: int, most: int) -
     return best
 
 
+@lru_cache(maxsize=MOST_KNOWN)
 def choose_quantised(
     m: int, n: int, k: int, group: int, processors: int, wgmma: bool, format: str = "int4"
 ) -> QuantisedPlan:
@@ -190,6 +193,7 @@ def quantised_plans(rows: int, n: int, k: int, processors: int, kind: Kind) -> I
                     yield plan._replace(together=together)
 
 
+@lru_cache(maxsize=MOST_KNOWN)
 def choose_fp8(m: int, n: int, k: int, processors: int) -> Fp8Plan:
     """For M × K rows and N × K weights on so many multiprocessors: the plan of the least estimate (cost.py)."""
     found = fp8_plans(m, n, k, processors)

@@ -270,10 +270,10 @@ def _first_fp8(a: Any, b: Any, scales: Any, out: Any, dtype: Any, ahead: bool, p
     if not m or not n:
         return out
     scale_a, scale_b = _by_columns(scales[0], of_a_scales), _rows(scales[1], of_b_scales)
-    machine, _, _ = hardware(info)
+    machine, wgmma, _ = hardware(info)
     plan = planned(plan, Fp8Plan)
     if plan is None:
-        plan = within(choose_fp8(m, n, k, machine.multiprocessors), *_limits(info), (SCALED, SCALED))
+        plan = within(choose_fp8(m, n, k, machine.multiprocessors, wgmma), *_limits(info), (SCALED, SCALED))
     kernel = _fp8(info.dtype, of_b.dtype, result.name, ahead, plan)
     arrays = (rows, wide, scale_a, scale_b, out)
     kernel(*arrays)

@@ -194,9 +194,10 @@ def quantised_plans(rows: int, n: int, k: int, processors: int, kind: Kind) -> I
 
 
 @lru_cache(maxsize=MOST_KNOWN)
-def choose_fp8(m: int, n: int, k: int, processors: int) -> Fp8Plan:
-    """For M × K rows and N × K weights on so many multiprocessors: the plan of the least estimate (cost.py)."""
-    found = fp8_plans(m, n, k, processors)
+def choose_fp8(m: int, n: int, k: int, processors: int, wgmma: bool = True) -> Fp8Plan:
+    """For M × K rows and N × K weights on so many multiprocessors: the plan of the least estimate (cost.py). Without
+    wgmma the weights come by 64."""
+    found = (plan for plan in fp8_plans(m, n, k, processors) if wgmma or plan.swap)
     return min(found, key=lambda plan: estimate(plan, SCALED, FP8, m, n, k, processors, H200_FP8, plan.form))
 
 

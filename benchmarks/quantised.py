@@ -108,7 +108,7 @@ def plans_fp8(case: Case, processors: int) -> Iterator[Fp8Plan]:
     by: dict[tuple[Any, ...], list[tuple[float, Fp8Plan]]] = {}
     for plan in dict.fromkeys(fp8_plans(case.m, case.n, case.k, processors)):
         us = estimate(plan, SCALED, FP8, case.m, case.n, case.k, processors, H200_FP8, plan.form)
-        kind = plan.swap, plan.overlap, plan.parts, bool(plan.blocks), plan.teams, bool(plan.together), plan.block_M
+        kind = plan.swap, plan.parts, bool(plan.blocks), bool(plan.together), plan.block_M
         by.setdefault(kind, []).append((us, plan))
     most = 2 if len(by) > 8 else 4
     found = [each for listed in by.values() for each in sorted(listed)[:most]]

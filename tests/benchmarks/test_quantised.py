@@ -27,21 +27,21 @@ def test_plans_are_possible(kind):
         assert len(found) == len({str(plan) for plan in found}) < 70
         for plan in found:
             by_64 = plan.block_N if getattr(plan, "swap", True) else plan.block_M
-            assert plan.threads in (by_64, by_64 * 2) or plan.teams > 1
+            assert plan.threads in (by_64, by_64 * 2)
             assert by_64 % (plan.parts * 8) == 0
             if case.kind == "fp8":
                 assert plan.share == 1 or (plan.parts == 1 and -(-case.m // plan.block_M) % plan.share == 0)
             else:
                 assert plan.block_K % (32 if case.kind == "mxfp4" else quantised.GROUP) == 0
                 assert plan.parts == 1 or case.k // plan.block_K >= 2 * plan.parts
-        assert len(found) > 7 or kind == "mxfp4:16"
+        assert len(found) > 5 or kind == "mxfp4:16"
 
 
 @pytest.mark.parametrize(("kind", "geometric"), [("w4a16", 0.95), ("fp8", 0.96)])
 def test_choices_follow_what_was_measured(kind, geometric):
     """Of the measured plans; and most of what the op itself chooses was measured, and is as good."""
     (of_kind, rates), cases = fit_quantised.KINDS[kind], fit_quantised.read(kind)
-    assert len(cases) > 39
+    assert len(cases) > 38
     assert fit_quantised.geometric_mean(fit_quantised.shares(cases, of_kind, rates)) > geometric
     known = [(entries[0], {e.plan: e.time for e in entries}) for entries in cases if len(entries) > 1]
     chosen = [(OPERATIONS[kind].plan(e.m, e.n, e.k, H200), times) for e, times in known]

@@ -201,7 +201,7 @@ def _whole_rows(a: Any, info: ArrayInfo) -> Any:
         raise refused(f"rows of {columns} elements, of arrays of this framework", f"pad them to a multiple of {grain}")
     line = LINE * 8 // dtype.bits
     whole = frame.empty((rows, -(-columns // line) * line), dtype, a)
-    padded(dtype, columns_for(whole.shape[1]))(_rows(a, info), whole)
+    padded(dtype, columns_for(whole.shape[1]), early=True)(_rows(a, info), whole)
     return whole
 
 

@@ -64,7 +64,6 @@ class Form(NamedTuple):
     share: int = 1
     swap: bool = True
     blocks: int = 0
-    teams: int = 1
 
 
 PLAIN = Form()  # what plans of packed weights have: the weights by 64, a block for each tile
@@ -81,7 +80,7 @@ class Rates:
     that they send. shared: by how much longer all takes where blocks of a cluster read the weights together. stored:
     bytes of results. late: what a late trigger costs. unlucky: the share of the room that a launch leaves, that one
     multiprocessor may get. straight: the share of `sum` where rows come by 64; again: the share of `ends` that further
-    tiles of a persistent block have.
+    tiles of a persistent block have; odd: by how much longer results take that the copy engine does not store.
     """
 
     start: float
@@ -105,53 +104,56 @@ class Rates:
     unlucky: float
     straight: float
     again: float
+    odd: float
 
 
 H200_W4A16 = Rates(
-    start=0.4978,
-    ends=1.548,
-    bar=0.1808,
-    serial=2.109e-05,
-    unpacked=1.402e-05,
-    product=2.157e-07,
-    sum=1.433e-06,
-    latency=0.6131,
-    arriving=247600.0,
-    memory=7895000.0,
-    l2=30360000.0,
-    blend=2.095,
-    meet=0.2159,
-    power=1.167,
-    exchange=5329.0,
+    start=0.3426,
+    ends=1.473,
+    bar=0.1468,
+    serial=2.098e-05,
+    unpacked=1.305e-05,
+    product=1.96e-07,
+    sum=1.571e-06,
+    latency=0.5326,
+    arriving=331300.0,
+    memory=6280000.0,
+    l2=38530000.0,
+    blend=1.92,
+    meet=0.1892,
+    power=1.257,
+    exchange=6221.0,
     shared=0.0,
-    stored=5436.0,
-    late=1.215,
-    unlucky=0.4793,
-    straight=1.0,
-    again=1.0,
+    stored=4513.0,
+    late=1.661,
+    unlucky=0.4997,
+    straight=0.9953,
+    again=0.9862,
+    odd=1.0,
 )
 H200_FP8 = Rates(
-    start=0.7001,
-    ends=2.17,
-    bar=0.07288,
+    start=0.4874,
+    ends=2.212,
+    bar=0.0526,
     serial=0.0,
     unpacked=0.0,
-    product=2.334e-07,
-    sum=9.689e-07,
-    latency=0.7406,
-    arriving=80270.0,
-    memory=4163000.0,
-    l2=8723000.0,
-    blend=3.803,
-    meet=0.1197,
-    power=0.9934,
-    exchange=7942.0,
-    shared=0.2385,
-    stored=33560.0,
-    late=0.5221,
-    unlucky=0.2225,
-    straight=0.8,
-    again=0.3,
+    product=1.642e-07,
+    sum=1.111e-06,
+    latency=0.6334,
+    arriving=75240.0,
+    memory=4482000.0,
+    l2=15920000.0,
+    blend=2.738,
+    meet=0.1077,
+    power=1.18,
+    exchange=8250.0,
+    shared=0.163,
+    stored=28980.0,
+    late=0.4119,
+    unlucky=0.2196,
+    straight=0.6138,
+    again=0.2066,
+    odd=2.0,
 )
 
 
@@ -159,9 +161,9 @@ def estimate(
     plan: Plan, deep: int, kind: Kind, m: int, n: int, k: int, processors: int, rates: Rates, form: Form = PLAIN
 ) -> float:
     """Microseconds of M × K rows by N × K weights, in steps of `deep`."""
-    high, wide, threads, parts = plan.block_M, plan.block_N, plan.threads // form.teams, plan.parts
+    high, wide, threads, parts = plan.block_M, plan.block_N, plan.threads, plan.parts
     tiles = -(-m // high) * -(-n // wide) * parts
-    room = form.teams if form.blocks else blocks_with_room(plan, deep, kind)
+    room = 1 if form.blocks else blocks_with_room(plan, deep, kind)
     processors = int(processors * (1 - (1 - CLUSTERS.get(parts * form.share, 0.75)) / room))
     all_steps = -(-k // deep)
     steps = -(-all_steps // parts)
@@ -172,7 +174,8 @@ def estimate(
     elements = wide * deep * kind.unpacking
     multiply = wide * high * (deep * rates.product + rates.sum * (1 if form.swap else rates.straight))
     step = rates.bar * (deep / 128) ** 0.5 + elements / threads * rates.serial + multiply * 128 / threads
-    ends = rates.ends + 2 * high * wide / parts / rates.stored
+    ragged = not form.swap and n % 8  # rows of results that are no whole 16 bytes
+    ends = rates.ends + 2 * high * wide / parts / rates.stored * (rates.odd if ragged else 1)
     all_ends = ends * (1 + (rounds - 1) * rates.again) if form.blocks else ends * rounds
     weights, rows = _step(plan, deep, kind)
     bounds = (

@@ -9,8 +9,7 @@ columns by 8, and either matrix may be the one with the rows:
                threads read nothing that the copy engine writes, and there is no proxy fence in the loop. Tiles have any
                width, and the scales of one or a few blocks of B
 
-With `overlap` a sum is added while the next one is made. Persistent blocks ask for the next tile while they store; with
-`teams` one half of the threads adds and stores while the other one multiplies.
+Warpgroups add while others multiply. Persistent blocks ask for the next tile while they store.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ PANEL = 8  # rows of tiles that persistent blocks visit column by column, so tha
 LINE = 32  # scales in 128 bytes, which the copy engine's boxes in shared memory are multiples of
 
 
-def products_swapped(A, B, scale_A, scale_B, A_shared, B_shared, sums, row, column, first, last, **pipelined):
+def products_swapped(A, B, scale_A, scale_B, A_shared, B_shared, sums, row, column, first, last, stages):
     """The scaled products of the steps `first` to `last` of K, for the tile of Cᵀ at column, row. sums: of all, and of
     a step."""
     scales = T.alloc_shared((-(-A_shared.shape[0] // LINE) * LINE,), T.float32)
@@ -36,7 +35,7 @@ def products_swapped(A, B, scale_A, scale_B, A_shared, B_shared, sums, row, colu
     T.clear(C_local)
     panel = column // SCALED
     following = scale_B[panel, first]
-    for k in T.Pipelined(first, last, **pipelined):
+    for k in T.Pipelined(first, last, num_stages=stages):
         T.copy(B[column, k * SCALED], B_shared)
         T.copy(A[row, k * SCALED], A_shared)
         T.copy(scale_A[k, row], scales)
@@ -46,7 +45,7 @@ def products_swapped(A, B, scale_A, scale_B, A_shared, B_shared, sums, row, colu
             C_local[n, m] += products[n, m] * (scales[m] * of_tile)
 
 
-def products_straight(A, B, scale_A, scale_B, A_shared, B_shared, sums, row, column, first, last, **pipelined):
+def products_straight(A, B, scale_A, scale_B, A_shared, B_shared, sums, row, column, first, last, stages):
     """The same for the tile of C at row, column."""
     C_local, products = sums
     high, wide = C_local.shape
@@ -55,7 +54,7 @@ def products_straight(A, B, scale_A, scale_B, A_shared, B_shared, sums, row, col
     T.clear(C_local)
     for m in T.Parallel(high):
         of_rows[m] = scale_A[first, row + m]
-    for k in T.Pipelined(first, last, **pipelined):
+    for k in T.Pipelined(first, last, num_stages=stages):
         T.copy(A[row, k * SCALED], A_shared)
         T.copy(B[column, k * SCALED], B_shared)
         T.gemm(A_shared, B_shared, products, transpose_B=True, policy=T.GemmWarpPolicy.FullRow, clear_accum=True)
@@ -77,7 +76,7 @@ def gemm_fp8_blocks(dtype: DType, weights: DType, result: DType, ahead: bool = F
     swap: B has the tensor cores' rows; then block_N divides 128. parts: of split-K, the blocks of a cluster; they
     divide the tensor cores' rows of a tile into shares of whole 8. all_reduce, early, together: see `gemm_quantised`.
     share: so many blocks with rows of A are a cluster that reads B once; then there are no parts. blocks: so many
-    persistent ones, without parts and shares, that visit tiles in panels; teams: see T.Persistent."""
+    persistent ones, without parts and shares, that visit tiles in panels."""
 
     @kernel
     def gemm_fp8_blocks(
@@ -91,22 +90,16 @@ def gemm_fp8_blocks(dtype: DType, weights: DType, result: DType, ahead: bool = F
         stages=4,
         threads=128,
         parts=1,
-        overlap=False,
         all_reduce=False,
         early=True,
         together=0,
         share=1,
         swap=True,
         blocks=0,
-        teams=1,
     ):
         M, N = C.shape
         rows, columns = T.ceildiv(M, block_M), T.ceildiv(N, block_N)
         steps = T.ceildiv(A.shape[1], SCALED)
-        pipelined = {"num_stages": stages}
-        if overlap:
-            copies = [-1] * (3 if swap else 2)
-            pipelined |= {"order": [*copies, 0, 1], "stage": [*copies, 0, 1]}
 
         def begin():
             if together:
@@ -120,7 +113,7 @@ def gemm_fp8_blocks(dtype: DType, weights: DType, result: DType, ahead: bool = F
 
         def multiply(held, by, bx, first, last):
             body = products_swapped if swap else products_straight
-            body(A, B, scale_A, scale_B, *held, by * block_M, bx * block_N, first, last, **pipelined)
+            body(A, B, scale_A, scale_B, *held, by * block_M, bx * block_N, first, last, stages)
             if not early and not blocks:
                 T.pdl_trigger()
 
@@ -134,7 +127,7 @@ def gemm_fp8_blocks(dtype: DType, weights: DType, result: DType, ahead: bool = F
         if blocks:
             with T.Kernel(blocks, threads=threads) as block:
                 held = begin()
-                for by, bx in T.Persistent([rows, columns], blocks, block, PANEL, teams):
+                for by, bx in T.Persistent([rows, columns], blocks, block, PANEL):
                     multiply(held, by, bx, 0, steps)
                     store(held, by, bx)
                 if not early:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
@@ -24,7 +25,14 @@ MOST_KNOWN = 4096  # choices that are kept: odd rows are padded in each call, wh
 PARTS = (1, 2, 4, 8)  # blocks of a cluster along K
 LEAST = 4  # steps of K that a block has
 SCALED = 128  # of K, that have one scale
-FORMS = ((64, 128, 128), (128, 256, 128), (256, 256, 128), (64, 128, 256), (128, 256, 256))  # columns, threads, of K
+FORMS = (  # columns, threads, of K
+    (64, 128, 128),
+    (128, 256, 128),
+    (256, 256, 128),
+    (64, 128, 256),
+    (128, 256, 256),
+    (64, 128, 512),
+)
 MOST_OF_A_TILE = 4096  # rows times columns of sums, for which registers do
 MOST_SHARED = 227 * 1024
 # Blocks of a multiprocessor that registers do for, by rows, columns, and groups of a step.
@@ -41,12 +49,12 @@ TOGETHER_FP8 = {(8, 64): 5, (16, 64): 5, (32, 64): 4, (64, 64): 2}
 
 
 # Of fp8, rows that come by 64:
-ROWS_BY_64 = ((64, 128), (128, 256), (192, 384), (256, 256), (256, 512))  # of a tile, threads
+ROWS_BY_64 = ((64, 128), (128, 256), (192, 384))  # of a tile, threads
 WIDTHS = (64, 80, 96, 112, 128, 160, 192)  # columns of a tile
-MOST_OF_A_THREAD = {128: 96, 256: 96, 384: 64, 512: 40}  # sums, and as many products, by threads
+MOST_OF_A_THREAD = {128: 96, 256: 96, 384: 64}  # sums, and as many products, by threads
 MOST_STAGES = 6
 ONE_WARP = 32  # threads that copy, where several blocks share a multiprocessor
-OTHERS = 40  # registers of a thread besides
+OTHERS, OF_A_SCALE = 28, 4  # registers of a thread besides, and for each scale of a tile's columns
 
 
 class QuantisedPlan(NamedTuple):
@@ -75,34 +83,29 @@ class QuantisedPlan(NamedTuple):
 
 class Fp8Plan(NamedTuple):
     """How `matmul_fp8` computes: block_M, block_N, stages, threads, parts, all_reduce, early and together are as of
-    QuantisedPlan, a step is 128 of K. overlap: sums are added while the next ones are made. share: so many blocks with
-    neighbouring rows are a cluster, which reads the weights once; parts is 1 then. swap: the weights are what comes by
-    64, else the rows, and threads are 128 for each 64 rows, or for more. blocks: so many persistent ones, without
-    clusters, 0: one for each tile. teams: of a persistent block, into which its threads are split."""
+    QuantisedPlan, a step is 128 of K. share: so many blocks with neighbouring rows are a cluster, which reads the
+    weights once; parts is 1 then. swap: the weights are what comes by 64, else the rows, and threads are 128 for each
+    64 rows, or for more. blocks: so many persistent ones, without clusters, 0: one for each tile."""
 
     block_M: int
     block_N: int = 64
     stages: int = 4
     threads: int = 128
     parts: int = 1
-    overlap: bool = False
     all_reduce: bool = False
     early: bool = True
     together: int = 0
     share: int = 1
     swap: bool = True
     blocks: int = 0
-    teams: int = 1
 
     @property
     def form(self) -> Form:
-        return Form(self.share, self.swap, self.blocks, self.teams)
+        return Form(self.share, self.swap, self.blocks)
 
     def __str__(self) -> str:
-        words = _words(self, SCALED, self.share) + (", overlapped" if self.overlap else "")
-        words += "" if self.swap else ", rows by 64"
-        words += f", {self.blocks} blocks" if self.blocks else ""
-        return words + (f", {self.teams} teams" if self.teams > 1 else "")
+        words = _words(self, SCALED, self.share) + ("" if self.swap else ", rows by 64")
+        return words + (f", {self.blocks} blocks" if self.blocks else "")
 
 
 def _words(plan: QuantisedPlan | Fp8Plan, deep: int, share: int = 1) -> str:
@@ -183,6 +186,8 @@ def quantised_plans(rows: int, n: int, k: int, processors: int, kind: Kind) -> I
         if wide * rows > MOST_OF_A_TILE:
             continue
         together = TOGETHER.get((rows, wide, 1), 0) if deep == SCALED else 0
+        if (wide, deep) == (64, 256) and not (kind.more and rows > 16):
+            together = 3
         for parts in parts_of(-(-n // wide), -(-k // deep), processors):
             for stages in (2, 4) if deep > SCALED else (3, 5, 8):
                 plan = QuantisedPlan(rows, wide, deep, stages, threads, parts)
@@ -213,11 +218,9 @@ def fp8_plans(m: int, n: int, k: int, processors: int) -> Iterator[Fp8Plan]:
                     plan = Fp8Plan(rows, wide, stages, wide * 2, parts)
                     together = TOGETHER_FP8.get((rows, wide), 2 if wide == 128 and 32 < rows <= 64 else 0)
                     yield from _fitting(plan, plan._replace(together=together))
-                    if rows > 64:
-                        yield from _fitting(plan._replace(overlap=True))
     if m > 32:
         for high, threads in ROWS_BY_64:
-            if high < m + 64:
+            if high < m + 64 and (high <= 128 or high >= m):
                 yield from _straight(high, threads, m, n, steps, processors)
 
 
@@ -232,9 +235,7 @@ def _straight(high: int, threads: int, m: int, n: int, steps: int, processors: i
         for parts in parts_of(tiles, steps, processors):
             yield from _fitting(*(_deep(plan._replace(parts=parts, together=many)) for many in (0, 2, 3)))
         if tiles > processors:
-            for teams in (1, 2) if threads <= 256 and high * wide <= 128 * MOST_OF_A_THREAD[128] else (1,):
-                both = threads if high > 64 else threads * teams
-                yield from _fitting(_deep(plan._replace(threads=both, blocks=processors, teams=teams)))
+            yield from _fitting(_deep(plan._replace(blocks=processors)))
 
 
 def _deep(plan: Fp8Plan) -> Fp8Plan:
@@ -248,8 +249,9 @@ def _fitting(*plans: Fp8Plan) -> Iterator[Fp8Plan]:
     """Those that have room, with as many of their like as they say, and registers for that."""
     for plan in dict.fromkeys(plans):
         shared, many = shared_bytes(plan, SCALED, FP8), plan.together
-        of_a_thread = 2 * plan.block_M * plan.block_N // plan.threads
-        registers = 0 if plan.swap else (plan.threads + ONE_WARP) * (of_a_thread + OTHERS)
+        sums = 2 * plan.block_M * plan.block_N // plan.threads
+        of_a_thread = sums + OTHERS + OF_A_SCALE * plan.block_N // math.gcd(plan.block_N, SCALED)
+        registers = 0 if plan.swap else (plan.threads + ONE_WARP) * of_a_thread
         has_room = shared <= MOST_SHARED and many * (shared + TAKEN) <= ROOM and many * registers <= BLOCK_REGISTERS
         if has_room and plan.stages >= 2 + (many > 0):
             yield plan

@@ -99,7 +99,7 @@ def plans_int4(case: Case, processors: int) -> Iterator[QuantisedPlan]:
                             yield QuantisedPlan(rows, wide, deep, stages, threads, parts, sums, together=together)
 
 
-NEAR = 1.4  # of the least estimate
+NEAR, LEAST = 1.4, 8  # of the least estimate; plans
 
 
 def plans_fp8(case: Case, processors: int) -> Iterator[Fp8Plan]:
@@ -113,7 +113,7 @@ def plans_fp8(case: Case, processors: int) -> Iterator[Fp8Plan]:
     most = 2 if len(by) > 8 else 4
     found = [each for listed in by.values() for each in sorted(listed)[:most]]
     least = min(us for us, _ in found)
-    near = [plan for us, plan in sorted(found) if us <= least * NEAR]
+    near = [plan for n, (us, plan) in enumerate(sorted(found)) if n < LEAST or us <= least * NEAR]
     yield from near
     for plan in near[:4]:
         if not plan.swap and plan.parts == 1 and not plan.blocks and -(-case.m // plan.block_M) % 2 == 0:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,9 +35,10 @@ from serving_operations import GROUP, OPERATIONS, SHARED
 
 from minitile.ops.machine import Machine
 from minitile.ops.multiply import machine_of_device
-from minitile.ops.quantised.plans import PARTS, Fp8Plan, QuantisedPlan, rows_of
+from minitile.ops.quantised.cost import FP8, H200_FP8, estimate
+from minitile.ops.quantised.plans import PARTS, SCALED, Fp8Plan, QuantisedPlan, fp8_plans, rows_of
 
-ORDER = ("w4a16:1", "w4a16:16", "w4a16:32", "fp8:16", "fp8:64", "fp8:256", "w4a16:8", "fp8:32", "fp8:128", "w4a16:64")
+ORDER = ("fp8:256", "fp8:128", "fp8:64", "w4a16:1", "w4a16:16", "w4a16:32", "fp8:16", "w4a16:8", "fp8:32", "w4a16:64")
 BASE = "bf16"
 
 
@@ -77,36 +79,45 @@ def _variants(plan: Any) -> Iterator[Any]:
 
 # Blocks of a multiprocessor that registers do for, by rows, columns and steps of 128 of K in one; else 0.
 TOGETHER = {(8, 64, 1): 6, (16, 64, 1): 5, (32, 64, 1): 4, (64, 64, 1): 3, (8, 128, 1): 3, (16, 128, 1): 3}
+TOGETHER |= {(rows, 64, 2): 3 for rows in (8, 16, 32)}
 
 
 def plans_int4(case: Case, processors: int) -> Iterator[QuantisedPlan]:
     rows = rows_of(case.m)
-    forms = [(64, 128, 1), (128, 256, 1), (64, 128, 2)] + ([(256, 256, 1), (128, 256, 2)] if rows <= 32 else [])
+    forms = [(64, 128, 1), (128, 256, 1), (64, 128, 2)] + (
+        [(64, 128, 4), (256, 256, 1), (128, 256, 2)] if rows <= 32 else []
+    )
     for wide, threads, groups in forms:
         tiles, deep = -(-case.n // wide) * -(-case.m // rows), GROUP * groups
         for parts in parts_of(tiles, case.k // deep, processors):
             for sums in (True,) if rows <= 32 else (True, False) if rows <= 64 else (False,):
                 for stages in (2, 4) if groups > 1 else (3, 5, 8) if rows <= 64 else (3, 5):
-                    together = TOGETHER.get((rows, wide, groups), 0) if stages <= 5 and sums else 0
+                    most = TOGETHER.get((rows, wide, groups), 0) if stages <= 5 and sums else 0
                     room = stages * (wide * 66 + rows * 256) * groups + wide * rows * 4 + 2048
-                    if room * max(1, together) <= SHARED:
-                        yield QuantisedPlan(rows, wide, deep, stages, threads, parts, sums, together=together)
+                    for together in {most} if groups == 1 else {0, most}:
+                        if room * max(1, together) <= SHARED:
+                            yield QuantisedPlan(rows, wide, deep, stages, threads, parts, sums, together=together)
+
+
+NEAR, LEAST = 1.4, 8  # of the least estimate; plans
 
 
 def plans_fp8(case: Case, processors: int) -> Iterator[Fp8Plan]:
-    for shares in range(-(-case.m // 128), -(-case.m // 64) + 1):
-        rows = rows_of(case.m) if shares == 1 else -(-case.m // shares) + 7 & ~7
-        for wide in (64, 128):
-            tiles = -(-case.n // wide) * shares
-            clusters = [(parts, 1) for parts in parts_of(tiles, case.k // 128, processors)]
-            clusters += [(1, share) for share in (2, 4) if shares % share == 0]
-            for parts, share in clusters:
-                for stages in (3, 4, 6) if rows <= 64 else (4, 6):
-                    for together in (0,) if rows > 88 else (0, 2 if rows > 32 else 4):
-                        room = stages * (wide * 128 + rows * 132) + wide * rows * 4 + 2048
-                        if room * max(1, together) <= SHARED and (wide == 128 or rows <= 64):
-                            overlap = rows > 64 and not together
-                            yield Fp8Plan(rows, wide, stages, wide * 2, parts, overlap, together=together, share=share)
+    """The two of each kind (of few kinds, four) that the model thinks best, where it does not think them much worse
+    than others."""
+    by: dict[tuple[Any, ...], list[tuple[float, Fp8Plan]]] = {}
+    for plan in dict.fromkeys(fp8_plans(case.m, case.n, case.k, processors)):
+        us = estimate(plan, SCALED, FP8, case.m, case.n, case.k, processors, H200_FP8, plan.form)
+        kind = plan.swap, plan.parts, bool(plan.blocks), bool(plan.together), plan.block_M
+        by.setdefault(kind, []).append((us, plan))
+    most = 2 if len(by) > 8 else 4
+    found = [each for listed in by.values() for each in sorted(listed)[:most]]
+    least = min(us for us, _ in found)
+    near = [plan for n, (us, plan) in enumerate(sorted(found)) if n < LEAST or us <= least * NEAR]
+    yield from near
+    for plan in near[:4]:
+        if not plan.swap and plan.parts == 1 and not plan.blocks and -(-case.m // plan.block_M) % 2 == 0:
+            yield plan._replace(share=2)
 
 
 def compile_one(kind: str, m: int, n: int, k: int, plan: Any) -> str:
@@ -218,6 +229,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--cases", nargs="+", default=list(ORDER), help="kinds of weights with rows, as w4a16:16")
     parser.add_argument("--layers", nargs="+", default=[f"{n}x{k}" for n, k in serving.LAYERS], help="N × K")
+    parser.add_argument("--like", default="", help="a regular expression for the plans, but for the default ones")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=150.0)
     parser.add_argument("--state", default="build/quantised.json")
@@ -230,7 +242,8 @@ def main() -> None:
     jobs = {
         case: {
             plan: serving.pool().submit(compile_one, case.kind, case.m, case.n, case.k, plan)
-            for plan in plans(case, machine)
+            for n, plan in enumerate(plans(case, machine))
+            if n == 0 or re.search(given.like, str(plan))
         }
         for case in cases
     }

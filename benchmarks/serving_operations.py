@@ -144,7 +144,7 @@ class Packed:
         return up(n, TILE) * (up(k, 64) * FORMATS[self.format].bits // 8 + tables)
 
     def plan(self, m: int, n: int, k: int, machine: Machine) -> QuantisedPlan:
-        return choose_quantised(m, n, k, self.group, machine.multiprocessors, True)
+        return choose_quantised(m, n, k, self.group, machine.multiprocessors, True, self.format)
 
     def compile(self, m: int, n: int, k: int, plan: QuantisedPlan) -> str:
         """What is worth a word: that it spills registers."""

@@ -210,9 +210,10 @@ COLUMNS = (32, 64, 128, 256)  # of one
 
 
 @lru_cache
-def padded(dtype: DType, x_columns: int, z_columns: int = 0) -> Kernel:
+def padded(dtype: DType, x_columns: int, z_columns: int = 0, early: bool = False) -> Kernel:
     """Y, at least as large as X in both dimensions, becomes X with zeros behind its rows and below its columns; with
-    `z_columns` a second pair does, W and Z. x_columns, z_columns: of a block, see `columns_for`."""
+    `z_columns` a second pair does, W and Z. x_columns, z_columns: of a block, see `columns_for`. early: of one pair,
+    set up while the kernel in front ends."""
 
     def pad(X, Y, block, columns):
         across, rows = T.ceildiv(Y.shape[1], columns), ROOM // columns
@@ -229,6 +230,8 @@ def padded(dtype: DType, x_columns: int, z_columns: int = 0) -> Kernel:
         @kernel
         def padded(X: T.Tensor(("M", "K"), dtype), Y: T.Tensor(("R", "L"), dtype)):
             with T.Kernel(blocks(Y, x_columns), threads=256) as block:
+                if early:
+                    T.pdl_sync()
                 T.pdl_trigger()
                 pad(X, Y, block, x_columns)
 

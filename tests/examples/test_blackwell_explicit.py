@@ -161,7 +161,7 @@ def factor_in_tensor_memory(
         C_tmem = T.alloc_tmem((128, 32), T.float32)
         done = T.alloc_barrier(1)
         T.copy(B, B_shared)
-        for part in range(2):
+        for part in T.unroll(2):
             T.copy(A[0, part * 32], a)
             for i, j in T.Parallel(128, 32):
                 a[i, j] = a[i, j] + a[i, j]

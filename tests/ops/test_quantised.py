@@ -9,7 +9,7 @@ import pytest
 import minitile as mt
 import minitile.language as T
 from minitile.ops import Fp8Plan, QuantisedPlan, matmul_fp8, matmul_quantised, pack_weights, quantise_weights
-from minitile.ops.quantised.cost import ROOM, TAKEN, blocks_with_room
+from minitile.ops.quantised.cost import FP8, H200_W4A16, KINDS, ROOM, TAKEN, blocks_with_room, estimate
 from minitile.ops.quantised.fp8_gemm import gemm_fp8_blocks
 from minitile.ops.quantised.gemm import gemm_quantised
 from minitile.ops.quantised.pack import FORMATS
@@ -133,6 +133,7 @@ def test_rows(rows, monkeypatch):
         pytest.param(QuantisedPlan(16, 128, 128, 3, 256, parts=4, sums=False), marks=pytest.mark.slow),
         QuantisedPlan(32, 128, 128, 4, 128),
         QuantisedPlan(24, 64, 256, 2, 128),
+        QuantisedPlan(8, 64, 512, 2, 128, parts=2),
         QuantisedPlan(24, 64, 128, 2, 128, parts=2, all_reduce=True, early=False),
         QuantisedPlan(8, 64, 256, 2, 128, sums=False),
     ],
@@ -195,9 +196,10 @@ def test_fp8(target, shape, monkeypatch):
     "plan",
     [
         Fp8Plan(32, 64, 3, 128, 2),
-        Fp8Plan(16, 128, 3, 256, overlap=True),
-        Fp8Plan(32, 64, 3, 128, 4, True),
+        Fp8Plan(16, 128, 3, 256),
+        Fp8Plan(32, 64, 3, 128, 4),
         Fp8Plan(8, 64, 3, 128, share=2, together=2),
+        Fp8Plan(8, 64, 3, 128, blocks=3),
     ],
     ids=str,
 )
@@ -207,6 +209,27 @@ def test_fp8_plans(plan, monkeypatch):
     out = np.full((24, 136), np.nan).astype(np.float32)
     columns = np.asfortranarray(scales[0])
     assert matmul_fp8(a, b, (columns, scales[1]), out=out, ahead=plan.share > 1, plan=plan) is out
+    assert np.linalg.norm(out - expected) / np.linalg.norm(expected) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Fp8Plan(64, 160, 3, 128, swap=False),
+        Fp8Plan(64, 96, 3, 128, 2, swap=False),
+        Fp8Plan(128, 80, 3, 256, swap=False, blocks=2),
+        Fp8Plan(64, 192, 2, 128, swap=False, blocks=2),
+        Fp8Plan(64, 64, 2, 128, swap=False, share=2),
+        pytest.param(Fp8Plan(192, 112, 3, 384, swap=False), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_fp8_rows_by_64(plan, monkeypatch):
+    """Tiles with columns of several scales, at the edges of what they cover: rows, columns and steps that are odd."""
+    monkeypatch.setenv("MINITILE_TARGET", "sm_90a")
+    a, b, scales, expected = fp8_operands(130, 331, 400)
+    out = np.full((130, 331), np.nan).astype(np.float32)
+    matmul_fp8(a, b, scales, out=out, plan=plan)
     assert np.linalg.norm(out - expected) / np.linalg.norm(expected) < 1e-5
 
 
@@ -225,26 +248,28 @@ def test_choices_are_possible(rows):
             assert plan.parts == 1 or k // plan.block_K >= plan.parts
             assert plan.stages * (plan.block_M * plan.block_K * 2 + plan.block_N * plan.block_K) < 200 * 1024
         fp8 = choose_fp8(rows, n, k, 132)
-        assert fp8.block_N // fp8.parts % 8 == 0
+        assert (fp8.block_N if fp8.swap else fp8.block_M) // fp8.parts % 8 == 0
         assert fp8.stages * (fp8.block_M + fp8.block_N) * 132 < 200 * 1024
 
 
 @pytest.mark.parametrize(
-    "plan",
+    ("format", "plan"),
     [
-        Fp8Plan(64, 128, 3, 256, 4, together=2),
-        Fp8Plan(64, 128, 4, 256),  # some bytes too many for two
-        Fp8Plan(128, 128, 4, 256, 2, overlap=True),
-        QuantisedPlan(8, 64, 256, 4, 128, 2),
-        QuantisedPlan(16, 64, 128, 3, 128, 8, together=5),
-        QuantisedPlan(16, 128, 128, 5, 256),
+        ("fp8", Fp8Plan(64, 128, 3, 256, 4, together=2)),
+        ("fp8", Fp8Plan(64, 128, 4, 256)),  # some bytes too many for two
+        ("fp8", Fp8Plan(128, 128, 4, 256, 2)),
+        ("fp8", Fp8Plan(64, 96, 3, 128, swap=False, together=3)),
+        ("int4", QuantisedPlan(8, 64, 256, 4, 128, 2)),
+        ("int4", QuantisedPlan(16, 64, 128, 3, 128, 8, together=5)),
+        ("int4", QuantisedPlan(16, 128, 128, 5, 256)),
+        ("int8", QuantisedPlan(16, 128, 128, 4, 256)),  # twice the bytes: room for two
     ],
     ids=str,
 )
-def test_blocks_with_room_are_known(plan):
+def test_blocks_with_room_are_known(format, plan):
     """As many as registers and shared memory of the compiled kernel leave."""
-    if isinstance(plan, Fp8Plan):
-        kernel, deep, bits = gemm_fp8_blocks(T.float8_e4m3, T.float8_e4m3, T.bfloat16), 128, 8
+    if format == "fp8":
+        kernel, deep, kind = gemm_fp8_blocks(T.float8_e4m3, T.float8_e4m3, T.bfloat16), 128, FP8
         specs = (
             mt.spec((64, 1024), "e4m3"),
             mt.spec((1024, 1024), "e4m3"),
@@ -253,14 +278,25 @@ def test_blocks_with_room_are_known(plan):
             mt.spec((64, 1024), "bf16"),
         )
     else:
-        kernel, deep, bits = gemm_quantised(T.bfloat16, T.bfloat16, "int4", 128, T.bfloat16), plan.block_K, 4
+        kernel, deep, kind = (
+            gemm_quantised(T.bfloat16, T.bfloat16, format, 128, T.bfloat16),
+            plan.block_K,
+            KINDS[format],
+        )
         words, table = mt.spec((64, 64, 128), "i32"), mt.spec((8, 1024), "bf16")
         specs = mt.spec((64, 1024), "bf16"), words, table, None, mt.spec((64, 1024), "bf16")
     made = kernel.configured(**plan._asdict()).compile(*specs, target="sm_90a")
     info = made.launch_info
     assert made.spills == 0
     by_registers = 65536 // (-(-made.registers // 8) * 8 * info.block[0])
-    assert blocks_with_room(plan, deep, bits) == min(by_registers, ROOM // (info.dynamic_shared + TAKEN))
+    assert blocks_with_room(plan, deep, kind) == min(by_registers, ROOM // (info.dynamic_shared + TAKEN))
+
+
+def test_eight_bits_cost_more_than_four():
+    """The bytes of the weights, and the instructions that unpack them."""
+    plan = QuantisedPlan(8, 64, 128, 4, 128)
+    us = {format: estimate(plan, 128, kind, 8, 28672, 4096, 132, H200_W4A16) for format, kind in KINDS.items()}
+    assert us["int4"] * 1.3 < us["int8"] < us["e4m3"]
 
 
 def test_what_does_not_fit():

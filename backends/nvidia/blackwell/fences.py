@@ -31,15 +31,18 @@ _ACCESSES = (
 )
 
 
+_Columns = tuple[int, int]  # the first, and one behind the last
+
+
 @dataclass(frozen=True, slots=True)
 class _State:
     """What may be so on some path: tensor memory has been accessed; a synchronisation stands behind that, and no fence
-    after it; loads or stores have no fence behind them; stores, to these buffers, no wait."""
+    after it; loads or stores have no fence behind them; stores, to these columns, no wait."""
 
     accessed: bool = False
     met: bool = False
     told: bool = True
-    stored: frozenset[Value] = frozenset()
+    stored: frozenset[_Columns] = frozenset()
 
     def join(self, other: _State) -> _State:
         either = (self.accessed or other.accessed, self.met or other.met)
@@ -114,24 +117,20 @@ class _Walk:
         if state.met and (not alone or (isinstance(op, blackwell.TensorProducts) and op.reused)):
             missing.append(_fence(op, "after", "accesses before"))
             state = replace(state, met=False)
-        if isinstance(op, blackwell.TensorRegisters) or any(_overlap(op.mem, mem) for mem in state.stored if not alone):
+        mine = {_written(op)} if isinstance(op, blackwell.TensorWrite) else set()
+        over = any(first < end and other < behind for first, behind in mine for other, end in state.stored)
+        if isinstance(op, blackwell.TensorRegisters) or over:
             missing += _wait(op, state)
             state = replace(state, stored=frozenset())
-        stored = {op.mem} if isinstance(op, blackwell.TensorWrite) else set()
-        return missing, replace(state, accessed=True, told=state.told and alone, stored=state.stored | stored)
+        return missing, replace(state, accessed=True, told=state.told and alone, stored=state.stored | mine)
 
 
-def _overlap(a: Value, b: Value) -> bool:
-    """Whether two buffers have columns in common."""
-    (first, behind), (other, end) = (_columns(v) for v in (a, b))
-    return first < end and other < behind
-
-
-def _columns(mem: Value) -> tuple[int, int]:
-    """The first column of a buffer, and one behind its last."""
-    assert isinstance(mem.op, blackwell.TensorAlloc)
-    blocks = max(1, mem.shape[0] // ROWS) * mem.op.type_.versions
-    return mem.op.column, mem.op.column + blocks * mem.op.stride
+def _written(op: blackwell.TensorWrite) -> _Columns:
+    alloc = op.mem.op
+    assert isinstance(alloc, blackwell.TensorAlloc)
+    blocks = max(1, op.mem.shape[0] // ROWS) * alloc.type_.versions
+    first, behind = op.span or (0, blocks * alloc.stride)
+    return alloc.column + first, alloc.column + behind
 
 
 def _fence(op: Op, side: str, reason: str) -> Op:

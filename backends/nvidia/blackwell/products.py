@@ -419,7 +419,10 @@ def store(low: Lowering, op: blackwell.TensorStore) -> None:
     value = low.get(op.value)
     if op.tf32:
         value = low.b.emit(thread.RoundTf32(value)).result
-    low.b.emit(blackwell.TensorWrite(address, low.get(op.d), value, columns, counts))
+    span = None
+    if op.d.shape[0] == ROWS:
+        span = op.column * op.d.dtype.bits // WORD_BITS, (op.column + op.value.shape[1]) * op.d.dtype.bits // WORD_BITS
+    low.b.emit(blackwell.TensorWrite(address, low.get(op.d), value, columns, counts, span=span))
 
 
 def _share(

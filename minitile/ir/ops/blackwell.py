@@ -325,13 +325,14 @@ class TensorRegisters(Op, name="tensor_registers", stage="thread"):
 
 class TensorWrite(Op, name="tensor_write", stage="thread"):
     """Registers to the thread's lane: at each of `columns`, offsets from the address, as many words as its `counts`
-    says."""
+    says. `span`: the first column of the buffer that a thread writes, and one behind the last; None: any."""
 
     address: Value = operand()
     mem: Value = operand()
     value: Value = operand()
     columns: tuple[int, ...] = attr()
     counts: tuple[int, ...] = attr()
+    span: tuple[int, int] | None = attr(None)
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("write", self.mem, box=(), whole=OWN_LANES),)

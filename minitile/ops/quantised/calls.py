@@ -14,6 +14,7 @@ from minitile.driver.jit import Kernel
 from minitile.ir.types import f32
 from minitile.language.math import dtype_of_name
 from minitile.ops.array_adapters import frame_of
+from minitile.ops.gemm import columns_for, padded
 from minitile.ops.memory_bound.arguments import described
 from minitile.ops.multiply import hardware
 from minitile.ops.operands import (
@@ -28,6 +29,7 @@ from minitile.ops.operands import (
     remember,
     result_dtype,
 )
+from minitile.ops.plan import LINE
 from minitile.ops.quantised.fp8_gemm import SCALED, gemm_fp8_blocks
 from minitile.ops.quantised.gemm import gemm_quantised
 from minitile.ops.quantised.pack import FORMATS, QuantisedWeights
@@ -188,16 +190,19 @@ def _rows(a: Any, info: ArrayInfo) -> Any:
 
 
 def _whole_rows(a: Any, info: ArrayInfo) -> Any:
-    """The same for the copy engine: rows that are no multiples of 16 bytes get zeros at their ends."""
+    """The same for the copy engine: rows that are no multiples of 16 bytes are copied into longer ones, whole lines.
+    The product is set up meanwhile, and asks for the weights that do not come from the kernel in front."""
     frame, dtype = frame_of(a), dtype_of_name(info.dtype)
-    (rows, columns), grain = info.shape, ALIGNMENT * 8 // dtype.bits
-    if not rows or columns % grain == 0:
+    rows, columns = info.shape
+    if not rows or columns * dtype.bits % (ALIGNMENT * 8) == 0:
         return _rows(a, info)
     if frame is None:
+        grain = ALIGNMENT * 8 // dtype.bits
         raise refused(f"rows of {columns} elements, of arrays of this framework", f"pad them to a multiple of {grain}")
-    padded = frame.zeros((rows, -(-columns // grain) * grain), dtype, a)
-    padded[:, :columns] = a
-    return padded
+    line = LINE * 8 // dtype.bits
+    whole = frame.empty((rows, -(-columns // line) * line), dtype, a)
+    padded(dtype, columns_for(whole.shape[1]), early=True)(_rows(a, info), whole)
+    return whole
 
 
 @for_users
@@ -225,7 +230,7 @@ def _first_quantised(a: Any, weights: QuantisedWeights, out: Any, dtype: Any, pl
     machine, wgmma, _ = hardware(info)
     plan = planned(plan, QuantisedPlan)
     if plan is None:
-        plan = choose_quantised(m, weights.n, k, weights.group, machine.multiprocessors, wgmma)
+        plan = choose_quantised(m, weights.n, k, weights.group, machine.multiprocessors, wgmma, weights.format)
         steps = plan.block_K * 2, plan.block_K * FORMATS[weights.format].bits // 8
         plan = within(plan, *_limits(info), steps)
     if plan.block_K % weights.group:
@@ -265,10 +270,10 @@ def _first_fp8(a: Any, b: Any, scales: Any, out: Any, dtype: Any, ahead: bool, p
     if not m or not n:
         return out
     scale_a, scale_b = _by_columns(scales[0], of_a_scales), _rows(scales[1], of_b_scales)
-    machine, _, _ = hardware(info)
+    machine, wgmma, _ = hardware(info)
     plan = planned(plan, Fp8Plan)
     if plan is None:
-        plan = within(choose_fp8(m, n, k, machine.multiprocessors), *_limits(info), (SCALED, SCALED))
+        plan = within(choose_fp8(m, n, k, machine.multiprocessors, wgmma), *_limits(info), (SCALED, SCALED))
     kernel = _fp8(info.dtype, of_b.dtype, result.name, ahead, plan)
     arrays = (rows, wide, scale_a, scale_b, out)
     kernel(*arrays)

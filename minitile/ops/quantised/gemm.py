@@ -122,22 +122,20 @@ def scale_of(number: Any, format: str) -> Any:
     return T.cast(number, T.float32)
 
 
-def add_up(C_local: Any, C: Any, part: Any, parts: int, column: Any, row: Any, everywhere: bool) -> None:
-    """Stores C_local, a tile of Cᵀ that begins at this column and row of C, of which each block of a cluster has a
-    part: each adds up those columns that it stores (split.add_shares). everywhere: all blocks get all sums, which are
-    more bytes, but need no barrier of the cluster behind them."""
+def add_up(C_local: Any, C: Any, part: Any, parts: int, column: Any, row: Any, everywhere: bool, swap: bool) -> None:
+    """Stores C_local, a tile of C (with swap of Cᵀ) that begins at this column and row, of which each block of a
+    cluster has a part: each adds up those of its rows that it stores (split.add_shares). everywhere: all blocks get all
+    sums, which are more bytes, but need no barrier of the cluster behind them."""
     high, wide = C_local.shape
     share = high // parts
     if everywhere:
         T.all_reduce(C_local, "sum")
-        for i, j in T.Parallel(high, wide):
-            if i // share == part:
-                C[row + j, column + i] = C_local[i, j]
-        return
-    add_shares(C_local, part, parts)
+    else:
+        add_shares(C_local, part, parts)
     for i, j in T.Parallel(high, wide):
         if i // share == part:
-            C[row + j, column + i] = C_local[i, j]
+            m, n = (j, i) if swap else (i, j)
+            C[row + m, column + n] = C_local[i, j]
 
 
 @lru_cache
@@ -226,6 +224,6 @@ def gemm_quantised(dtype: DType, result: DType, format: str, group: int, scales:
                 for n, m in T.Parallel(block_N, block_M):
                     C[by * block_M + m, bx * block_N + n] = C_local[n, m]
             else:
-                add_up(C_local, C, part, parts, bx * block_N, by * block_M, all_reduce)
+                add_up(C_local, C, part, parts, bx * block_N, by * block_M, all_reduce, True)
 
     return gemm_quantised

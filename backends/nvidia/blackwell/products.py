@@ -62,9 +62,8 @@ def misfit_of(
 ) -> str:
     """Why tcgen05 does not do a gemm; "" where it does. Without `facts` operands are taken to begin where their
     buffers do, without `rounding` to be rounded to tf32."""
-    given = isinstance(op, blackwell.TensorGemm)
-    into = op.d if isinstance(op, blackwell.TensorGemm) else op.c
-    kind = _kind(op)
+    into, kind = op.accumulator, _kind(op)
+    given = in_tensor_memory(into)
     if kind is None or (kind is I8 and not target.has("tcgen05_int8")):
         with_ = f" with scales of {op.a_scale.dtype}" if op.a_scale is not None else ""
         return f"{' by '.join(op.formats)} into {into.dtype}{with_} is not among its types"
@@ -99,9 +98,8 @@ def misfit_of(
 
 
 def _kind(op: tile.Gemm | blackwell.TensorGemm) -> Kind | None:
-    into = op.d if isinstance(op, blackwell.TensorGemm) else op.c
     scale = "" if op.a_scale is None else op.a_scale.dtype.name
-    return kind_of(*op.formats, into.dtype.name, scale)
+    return kind_of(*op.formats, op.accumulator.dtype.name, scale)
 
 
 def _unreadable(
@@ -467,6 +465,18 @@ class _Matrix(_Operand):
 # The issuer, which is one thread ------------------------------------------------------------------------------------
 
 
+def specialised(low: Lowering, op: blackwell.IssuerSpecialized) -> None:
+    """Of the producer's warps the second is the issuer's; of a pair that of the even block."""
+    b = low.b
+
+    def issuer(second: Value) -> None:
+        mine = b.and_(second, pipelines.is_even(low)) if op.pair else second
+        with b.when(mine), b.when(b.emit(hopper.Elect()).result):
+            low.ops(op.issuer)
+
+    pipelines.specialised(low, op, issuer)
+
+
 def acquire(low: Lowering, op: blackwell.ProductsAcquire) -> None:
     pipelines.acquire(low, op)
     if low.once["acquired", low.get(op.pipeline)]:
@@ -493,7 +503,7 @@ def _commit(low: Lowering, word: Value, op: roles.SlotOp) -> None:
 
 
 RULES: dict[type[Op], Any] = {
-    blackwell.IssuerSpecialized: pipelines.specialised,
+    blackwell.IssuerSpecialized: specialised,
     blackwell.BarrierCommit: barrier_commit,
     blackwell.ProductsAcquire: acquire,
     blackwell.ProductsCommit: commit,

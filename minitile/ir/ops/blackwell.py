@@ -18,7 +18,7 @@ from minitile.ir.ops.explicit import BarrierOp
 from minitile.ir.ops.hopper import Arrival
 from minitile.ir.ops.product import Product
 from minitile.ir.ops.roles import ConsumerRelease, ProducerAcquire, SlotOp, WarpSpecialized
-from minitile.ir.ops.tile import Dims
+from minitile.ir.ops.tile import Alloc, Dims
 from minitile.ir.relations import Relation
 from minitile.ir.types import I32, BufferType, DType, RegsType, TileType, Type, bool_
 
@@ -42,6 +42,13 @@ class TensorMemory(Op, name="tensor_memory", stage="tile", orders=True):
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
+
+
+class AllocTmem(Alloc, name="alloc_tmem"):
+    """A buffer of tensor memory that the program asks for; `explicit` of the backend finds its columns."""
+
+    needs = "T.alloc_tmem", "tcgen05"
+    in_flight = True
 
 
 class TensorAlloc(Op, name="tensor_alloc"):
@@ -75,6 +82,9 @@ class TensorGemm(Product, name="tensor_gemm", stage="tile", uniform=True):
     `*_scale`, `*_format`: as of gemm, the scales in tensor memory; copied there before, `from` shared memory if given.
     `barriers`, `index`: the program's own barrier, where the product arrives when it is complete; without an index a
     `barrier_commit` behind it does."""
+
+    needs = "T.tcgen05_gemm", "tcgen05"
+    in_flight = True
 
     a: Value = operand()
     a_indices: tuple[Value, ...] = operands()
@@ -110,6 +120,10 @@ class TensorGemm(Product, name="tensor_gemm", stage="tile", uniform=True):
 
     def verify(self) -> None:
         require(self.accumulate.dtype is bool_, "accumulate is no bool")
+
+    @property
+    def accumulator(self) -> Value:
+        return self.d
 
     @property
     def depth(self) -> int:
@@ -216,6 +230,8 @@ class ProductsCommit(SlotOp, name="products_commit", stage="tile"):
 
 class BarrierCommit(BarrierOp, name="barrier_commit", stage="tile"):
     """An arrival at a barrier of the program when all products in flight of this role's first thread are complete."""
+
+    needs = "T.tcgen05_mma_arrive", "tcgen05"
 
     def syncs(self) -> tuple[Sync, ...]:
         return (Sync("release", self.barriers),)

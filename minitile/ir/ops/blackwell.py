@@ -125,6 +125,15 @@ class TensorGemm(Product, name="tensor_gemm", stage="tile", uniform=True):
     def accumulator(self) -> Value:
         return self.d
 
+    def copied(self) -> dict[Value, Value]:
+        """The scales that are copied to tensor memory in front of it, and from where."""
+        pairs = (self.a_scale, self.a_scale_from), (self.b_scale, self.b_scale_from)
+        return {scale: source for scale, source in pairs if scale is not None and source is not None}
+
+    def shared(self) -> tuple[Value, ...]:
+        """The operands that may lie in shared memory: factors, and what scales are copied from."""
+        return (self.a, self.b, *self.copied().values())
+
     @property
     def depth(self) -> int:
         return self.k
@@ -370,7 +379,8 @@ class TensorMemoryFree(Op, name="tensor_memory_free", stage="thread", orders=Tru
 class TensorCopies(Op, name="tensor_copies", stage="thread", orders=True):
     """By one thread: 32 rows of 16 bytes of shared memory to four columns of each 32 lanes (32x128b.warpx4), for each
     of `offsets`, from the descriptor in units of 16 bytes, and of `columns`, from the address. In flight until a commit
-    to a barrier of `ring` arrives; in order before the thread's products behind it."""
+    to a barrier of `ring` arrives; in order before the thread's products behind it. `pair`: in both blocks of a pair,
+    each from its own."""
 
     address: Value = operand()
     descriptor: Value = operand()
@@ -380,6 +390,7 @@ class TensorCopies(Op, name="tensor_copies", stage="thread", orders=True):
     slot: Value | None = maybe()
     offsets: tuple[int, ...] = attr()
     columns: tuple[int, ...] = attr()
+    pair: bool = attr(False)
 
     def accesses(self) -> tuple[Access, ...]:
         return (

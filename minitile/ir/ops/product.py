@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING
 
 from minitile.ir.core import Op, Value
 
+# Scales of blocks in packs of 512 bytes, those of 128 rows and four blocks: by r % 32, then r / 32, then the block.
+PACK = (32, 16)
+PACK_ROWS, PACK_BLOCKS = 128, 4
+
 
 class Product(Op):
     """a · b; `*_format`: what an operand of bytes holds, packed along K; "": elements of its dtype."""

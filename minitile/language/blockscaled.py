@@ -11,8 +11,9 @@ are bytes, one row for each row of A and column of B:
 With granularities of 16 instead of 32, scales are numbers of float8_e4m3fn, one for 16 elements of float4_e2m1fn
 ("nvfp4"); what the whole tensor is multiplied by beside that is the program's business.
 
-Scales may also come in packs of 512 bytes, those of 128 rows and four blocks of K, as cuBLAS takes them: the scale of row r and block s is byte 16 · (r % 32) + 4 · (r / 32) + s. A buffer of them is rows / 128 by
-blocks / 4 by 32 by 16, which TMA copies where rows of four bytes are too short for it.
+Scales may also come in packs of 512 bytes, those of 128 rows and four blocks of K, as cuBLAS takes them: the scale of
+row r and block s is byte 16 · (r % 32) + 4 · (r / 32) + s. A buffer of them is rows / 128 by blocks / 4 by 32 by 16,
+which TMA copies where rows of four bytes are too short for it.
 
 Elements below a byte have no buffers of their own: tensors and buffers hold their bytes, rows of K/2 or K·3/4 of them,
 packed from the lowest bit on, and the product is told what they are. So copies, layouts and views know bytes only.

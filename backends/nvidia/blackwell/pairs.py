@@ -9,8 +9,8 @@ Two blocks that have neighbouring rows of the result, and so the same B, need ha
 A, and half of B, from either block's shared memory, and each block has its rows of the accumulator as before. All bytes
 of a slot land on the even block's barrier; its issuer multiplies for both, and its commits arrive at both blocks'
 barriers. Scales of blocks each block has in its own shared and tensor memory, those of its rows of A and of all of B;
-the even issuer's copies are made in both. That both have loaded an accumulator, they tell the even block. All meet before tensor memory goes, which
-both allocate and free together.
+the even issuer's copies are made in both. That both have loaded an accumulator, they tell the even block. All meet
+before tensor memory goes, which both allocate and free together.
 
 Sources: PTX ISA 8.8, 9.7.16.2 to 9.7.16.5; CUTLASS, include/cutlass/pipeline/sm100_pipeline.hpp (PipelineTmaUmmaAsync)
 and include/cute/arch/tmem_allocator_sm100.hpp (Allocator2Sm).

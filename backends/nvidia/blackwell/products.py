@@ -347,9 +347,9 @@ def _scale_copies(low: Lowering, op: blackwell.TensorGemm, ring: Value) -> list[
 def _image_columns(shape: tuple[int, ...], source: tuple[int, ...]) -> tuple[int, ...]:
     """The first column of each image, in the order in which a buffer has them: words of all rows, or where it is of
     packs (rows / 128 × words × …) rows with all their words."""
-    blocks, words = shape[0] // ROWS, shape[1] // IN_WORD
-    order = product(range(blocks), range(words)) if len(source) > 2 else ((r, w) for w, r in product(range(words), range(blocks)))
-    return tuple((word * blocks + rows) * IN_WORD for rows, word in order)
+    blocks, words = range(shape[0] // ROWS), range(shape[1] // IN_WORD)
+    order = [(word, rows) for rows in blocks for word in words] if len(source) > 2 else product(words, blocks)
+    return tuple((word * len(blocks) + rows) * IN_WORD for word, rows in order)
 
 
 def _own(low: Lowering, first: Value, step: int) -> Value:

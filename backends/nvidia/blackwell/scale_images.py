@@ -36,9 +36,7 @@ class Image:
     ops: tuple[Op, ...]
 
 
-def images(
-    body: Block, gemms: Sequence[tile.Gemm], rings: Iterable[roles.MbarrierPipeline]
-) -> dict[Value, Image]:
+def images(body: Block, gemms: Sequence[tile.Gemm], rings: Iterable[roles.MbarrierPipeline]) -> dict[Value, Image]:
     """The tiles of scales of these gemms that are copied; their buffers get layouts. `rings`: all of the kernel's."""
     places = Places(body)
     of_ring = {v: ring for ring in rings for v in ring.payload}

@@ -84,12 +84,14 @@ def _pair() -> Case:
     return Case("GEMM bf16, pairs", lambda: kernel.compile(*arrays, target=TARGET.name, **given), 64)
 
 
-def _scaled(name: str, block: int, element: str, scale: str, title: str) -> Case:
-    packed = DEPTH * gemm_mx.FORMATS[name][2] // 8
-    shapes = [((8192, packed), element)] * 2 + [((8192, DEPTH // block), scale)] * 2 + [((8192, 8192), "float32")]
+def _scaled(name: str, block: int, element: str, scale: str, title: str, cluster: int = 1) -> Case:
+    packed, step = DEPTH * gemm_mx.FORMATS[name][2] // 8, 128 if name == "e4m3" else 256
+    packs = (8192 // 128, DEPTH // block // 4, 32, 16)
+    shapes = [((8192, packed), element)] * 2 + [(packs, scale)] * 2 + [((8192, 8192), "float32")]
     arrays = [mt.spec(*each) for each in shapes]
-    kernel, given = gemm_mx.gemm_mx(name, name, block), {"block_N": 128, "block_K": 256, "threads": 128}
-    return Case(f"GEMM {title}, one tile a block", lambda: kernel.compile(*arrays, target=TARGET.name, **given), 256)
+    given = {"block_N": 256, "block_K": step, "threads": 256, "cluster": cluster}
+    kernel = gemm_mx.gemm_mx_packed(name, name, block)
+    return Case(f"GEMM {title}", lambda: kernel.compile(*arrays, target=TARGET.name, **given), step)
 
 
 def _attention() -> Case:
@@ -105,7 +107,9 @@ CASES = (
     _plain("int8", "int8", "int32", block_K=128),
     _plain("tf32", "float32", "float32", block_K=32),
     _scaled("e4m3", 32, "float8_e4m3fn", "uint8", "mxf8"),
+    _scaled("e4m3", 32, "float8_e4m3fn", "uint8", "mxf8, pairs", 2),
     _scaled("e2m1", 16, "uint8", "float8_e4m3fn", "nvf4"),
+    _scaled("e2m1", 16, "uint8", "float8_e4m3fn", "nvf4, pairs", 2),
     _attention(),
 )
 

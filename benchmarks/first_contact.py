@@ -181,13 +181,19 @@ def launch_control(tiles: int, cluster: int) -> Callable[[], str]:
     return probe
 
 
-def scaled(name: str, block: int) -> Callable[[], str]:
+def scaled(name: str, block: int, m: int = 128, n: int = 64, **packed: int) -> Callable[[], str]:
+    """With tiles of the persistent kernel (`packed`), by that one, whose scales come in packs."""
+
     def probe() -> str:
         rng = np.random.default_rng(4)
         quantize = gemm_mx.quantize_nvfp4 if block == 16 else lambda values: gemm_mx.quantize(values, name)
-        (a, sa), (b, sb) = (quantize(rng.standard_normal((rows, 512))) for rows in (128, 64))
-        arrays = [gemm_mx.pack(a, name), gemm_mx.pack(b, name), sa, sb, poisoned((128, 64))]
-        found = launch(gemm_mx.gemm_mx(name, name, block), arrays, block_N=64, threads=128)
+        (a, sa), (b, sb) = (quantize(rng.standard_normal((rows, 512))) for rows in (m, n))
+        scales = [gemm_mx.pack_scales(each) for each in (sa, sb)] if packed else [sa, sb]
+        arrays = [gemm_mx.pack(a, name), gemm_mx.pack(b, name), *scales, poisoned((m, n))]
+        if packed:
+            found = launch(gemm_mx.gemm_mx_packed(name, name, block), arrays, **packed)
+        else:
+            found = launch(gemm_mx.gemm_mx(name, name, block), arrays, block_N=64, threads=128)
         return difference(found, gemm_mx.exact(a, sa) @ gemm_mx.exact(b, sb).T, 1e-5)
 
     return probe
@@ -231,6 +237,8 @@ PROBES: dict[str, Callable[[], str]] = {
     "scales of mxf8": scaled("e4m3", 32),
     "scales of mxf4": scaled("e2m1", 32),
     "scales of nvf4": scaled("e2m1", 16),
+    "scales in packs, roles": scaled("e4m3", 32, 256, 256, blocks=1),
+    "scales in packs, pairs": scaled("e2m1", 16, 600, 256, blocks=2, block_N=256, threads=256, cluster=2),
     "attention, one warpgroup": attention_forward(threads=128, block_N=64),
     "attention, two in ping-pong": attention_forward(block_M=256, block_N=64),
 }

@@ -2,7 +2,8 @@
 
 The kernel is the plain one: copy, copy, multiply. Pipelining, swizzled shared memory, ldmatrix and mma follow from it.
 `panel` is the height in tiles of the panels in which blocks are visited, 0 for row by row; `persistent` how many blocks
-take one tile after the other, 0 for one each. `xcds`: how many an AMD GPU has, 8 on MI300X and MI355X.
+take one tile after the other, 0 for one each. `xcds`: how many an AMD GPU has, 8 on MI300X and MI355X. Blocks of a
+`cluster` (along columns, along rows) copy together what they have in common.
 """
 
 from functools import lru_cache
@@ -45,10 +46,13 @@ def make_gemm(dtype, accumulate, result, transpose_A=False, transpose_B=False):
         panel=0,
         persistent=0,
         xcds=1,
+        cluster=(1, 1),
     ):
         M, N = C.shape
         K = A.shape[0] if transpose_A else A.shape[1]
-        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads, persistent=persistent) as (bx, by):
+        tiles = T.ceildiv(N, block_N), T.ceildiv(M, block_M)
+        grid = [T.ceildiv(n, c) * c for n, c in zip(tiles, cluster, strict=True)]
+        with T.Kernel(*grid, threads=threads, persistent=persistent, cluster=cluster) as (bx, by):
             if panel or xcds > 1:
                 T.use_swizzle(panel or 1, num_xcds=xcds)
             A_shared = T.alloc_shared((block_K, block_M) if transpose_A else (block_M, block_K), dtype)

@@ -5,6 +5,9 @@
     sm_100a: tcgen05 takes fp8 by fp8, and fp4 by fp4; scales lie in tensor memory. There also fp4 in blocks of 16 with
     scales of e4m3 ("nvfp4").
 
+`gemm_mx_packed` is persistent, for scales in packs of 512 bytes, as cuBLAS takes them and tcgen05.cp copies them: TMA
+brings these beside the elements. On sm_100a a warp of its own multiplies, and a `cluster` of two blocks as one.
+
 `quantize` makes codes and scales of an array as the standard says (OCP Microscaling Formats, 6.3): the scale is the
 power of two at which the block's largest element has the format's largest exponent.
 """
@@ -56,6 +59,15 @@ def pack(codes, name):
     return np.packbits(each.reshape(len(codes), codes.shape[1] * bits), axis=-1, bitorder="little")
 
 
+def pack_scales(scales):
+    """Scales in packs of 128 rows and four blocks, filled up with zeros: rows / 128 × blocks / 4 × 32 × 16."""
+    rows, blocks = (-(-n // each) for n, each in zip(scales.shape, (128, 4), strict=True))
+    filled = np.zeros((rows * 128, blocks * 4), scales.dtype)
+    filled[: scales.shape[0], : scales.shape[1]] = scales
+    by_pack = filled.reshape(rows, 4, 32, blocks, 4).transpose(0, 3, 2, 1, 4)
+    return np.ascontiguousarray(by_pack).reshape(rows, blocks, 32, 16)
+
+
 def exact(codes, scales):
     """What they stand for, in float64."""
     factors = 2.0 ** (scales.astype(np.float64) - 127) if scales.dtype == np.uint8 else scales.astype(np.float64)
@@ -105,6 +117,56 @@ def gemm_mx(a_name, b_name, block=BLOCK):
                     sf_b_granularity_k=block,
                 )
             T.copy(C_local, C[by * block_M, bx * block_N])
+
+    return gemm
+
+
+@lru_cache
+def gemm_mx_packed(a_name, b_name, block=BLOCK):
+    """The persistent kernel for elements of these formats; scales in packs."""
+    scale = T.uint8 if block == BLOCK else T.float8_e4m3fn
+    (a_format, _, a_bits, _), (b_format, _, b_bits, _) = FORMATS[a_name], FORMATS[b_name]
+
+    @mt.kernel
+    def gemm(
+        A: T.Tensor(("M", "KA"), a_format if a_bits == 8 else T.uint8),
+        B: T.Tensor(("N", "KB"), b_format if b_bits == 8 else T.uint8),
+        SFA: T.Tensor(("MP", "KP", 32, 16), scale),
+        SFB: T.Tensor(("NP", "KP", 32, 16), scale),
+        C: T.Tensor(("M", "N"), T.float32),
+        blocks=148,
+        block_M=128,
+        block_N=128,
+        block_K=128,
+        num_stages=3,
+        threads=128,
+        cluster=1,
+    ):
+        M, N = C.shape
+        K = A.shape[1] * 8 // a_bits
+        a_bytes, b_bytes, words = block_K * a_bits // 8, block_K * b_bits // 8, block_K // block // 4
+        with T.Kernel(blocks, threads=threads, cluster=cluster) as this:
+            A_shared = T.alloc_shared((block_M, a_bytes), A.dtype)
+            B_shared = T.alloc_shared((block_N, b_bytes), B.dtype)
+            SFA_shared = T.alloc_shared((block_M // 128, words, 32, 16), scale)
+            SFB_shared = T.alloc_shared((block_N // 128, words, 32, 16), scale)
+            C_local = T.alloc_fragment((block_M, block_N), T.float32)
+            for by, bx in T.Persistent([T.ceildiv(M, block_M), T.ceildiv(N, block_N)], blocks, this):
+                T.clear(C_local)
+                for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
+                    T.copy(A[by * block_M, k * a_bytes], A_shared)
+                    T.copy(B[bx * block_N, k * b_bytes], B_shared)
+                    T.copy(SFA[by * (block_M // 128), k * words, 0, 0], SFA_shared)
+                    T.copy(SFB[bx * (block_N // 128), k * words, 0, 0], SFB_shared)
+                    T.gemm_blockscaled(
+                        *(A_shared, B_shared, C_local, SFA_shared, SFB_shared),
+                        transpose_B=True,
+                        a_format=a_format,
+                        b_format=b_format,
+                        sf_a_granularity_k=block,
+                        sf_b_granularity_k=block,
+                    )
+                T.copy(C_local, C[by * block_M, bx * block_N])
 
     return gemm
 

@@ -39,6 +39,10 @@ class NvidiaBackend(Backend):
     device_kind = "cuda"
 
     def rules(self, target: Target) -> Rules:
+        if target.has("tcgen05"):
+            from minitile.backends.nvidia.blackwell import rules
+
+            return rules.rules_for(target)
         from minitile.backends.nvidia.lowering import rules_for
 
         return rules_for(target)

@@ -21,10 +21,6 @@ from functools import lru_cache
 from typing import Any
 
 from minitile.backends.base import GemmPlan, Rules, refuse_scales
-from minitile.backends.nvidia.blackwell.launch_control import RULES as LAUNCH_RULES
-from minitile.backends.nvidia.blackwell.layouts import load_plan
-from minitile.backends.nvidia.blackwell.products import RULES as TENSOR_RULES
-from minitile.backends.nvidia.blackwell.products import misfit_of
 from minitile.backends.nvidia.coalesced_store import store_rows
 from minitile.backends.nvidia.hopper.cluster import CLUSTER_RULES
 from minitile.backends.nvidia.hopper.explicit import EXPLICIT_RULES
@@ -35,8 +31,8 @@ from minitile.backends.nvidia.targets import TARGETS
 from minitile.backends.nvidia.work import work_of
 from minitile.hardware import Target
 from minitile.ir.core import Op, Value
-from minitile.ir.diagnostics import MinitileError, ResourceError, TargetError, TypeMismatchError
-from minitile.ir.ops import arith, blackwell, roles, thread, tile
+from minitile.ir.diagnostics import MinitileError, ResourceError, TypeMismatchError
+from minitile.ir.ops import arith, roles, thread, tile
 from minitile.ir.origin import LANDED, Origin
 from minitile.ir.types import BufferType, DType, TensorType, f32
 from minitile.layout import (
@@ -88,16 +84,12 @@ FEATURE = {"e4m3": "mma_fp8", "e5m2": "mma_fp8"}
 def rules_for(target: Target) -> Rules:
     """The rules of an NVIDIA target: sm_80's, and those of sm_90a where the target has wgmma."""
 
-    def gemm_plan(op: tile.Gemm | blackwell.TensorLoad | blackwell.TensorStore, threads: int) -> GemmPlan:
-        if isinstance(op, blackwell.TensorLoad | blackwell.TensorStore):
-            return load_plan(op, threads)
+    def gemm_plan(op: tile.Gemm, threads: int) -> GemmPlan:
         if isinstance(op, roles.AsyncGemm):
             return plan_wgmma(op, threads)
         try:
             return plan_gemm(op, threads, target)
         except MinitileError as error:
-            if target.has("tcgen05") and op.scaled:  # before `tensor_memory`, which has a better reason
-                raise TargetError(f"T.gemm_blockscaled: {misfit_of(op, threads, target)}", op.loc) from None
             if target.has("wgmma"):
                 error.hint += (
                     f"; {refusal(op, threads) or 'wgmma does it; compile --explain says why it is not used here'}"
@@ -113,9 +105,6 @@ def rules_for(target: Target) -> Rules:
         return Rules(gemm_plan, rules)
     rules |= {**HOPPER_RULES, **EXPLICIT_RULES, **CLUSTER_RULES}
     rules |= {kind: _first(rule, rules.get(kind, MEMORY_RULES.get(kind))) for kind, rule in STORE_RULES.items()}
-    if target.has("tcgen05"):
-        rules |= TENSOR_RULES | LAUNCH_RULES
-        return Rules(gemm_plan, rules, lambda op, threads: misfit_of(op, threads, target))
     return Rules(gemm_plan, rules, refusal, work=work_of)
 
 

@@ -2,7 +2,8 @@
 
 integers            affine (the entrance), polynomial, proof, counterexamples
 sizes               launch_bounds: what a launch lets 32 bits hold; trips: whether a loop has a turn
-threads             divergence: what is the same in all of them; conditions: what holds with a condition
+threads             divergence: what is the same in all of them, or in the blocks of a cluster;
+                    conditions: what holds with a condition
 tensors             strides: how they lie, and what of it vectors and TMA need
 memory              memory_dependence, access_set, disjoint: which accesses conflict, of which threads;
                     global_sharing: whether threads meet in global memory

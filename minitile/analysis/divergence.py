@@ -1,4 +1,4 @@
-"""Which values differ between the threads of a CTA.
+"""Which values differ between the threads of a CTA; and between the blocks of a cluster (`Varying`).
 
 A value diverges when it is the thread's own (its index, its share of a tile, what an atomic returned) or computed from
 such a value, or chosen by a branch or loop on such a value:
@@ -18,10 +18,12 @@ Of the threads of a warp less differs: %c above does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from minitile.analysis.op_places import Places
+from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control
+from minitile.ir.ops import arith, control
 from minitile.ir.types import BufferType
 
 
@@ -131,3 +133,72 @@ def _to_own(op: Op) -> list[Value]:
     """The arrays of each thread's own that an operation writes."""
     written = [a.mem for a in op.accesses() if a.writes and a.mem is not None]
     return [mem for mem in written if isinstance(mem.type, BufferType) and mem.type.space == "local"]
+
+
+# Between blocks of a cluster -----------------------------------------------------------------------------------------
+
+Dims = frozenset[int]
+NONE: Dims = frozenset()
+
+
+class Varying:
+    """Along which dimensions of the cluster a value differs between blocks; a fixed point over loops. The block's index
+    does, and what is computed from it; its quotient by the cluster's size does not."""
+
+    def __init__(self, launch: control.Launch) -> None:
+        self.launch = launch
+        self.dims: dict[Value, Dims] = {
+            arg: frozenset({d} if launch.cluster[d] > 1 else ()) for d, arg in enumerate(launch.body.args)
+        }
+        self.changed = True
+        while self.changed:
+            self.changed = False
+            self._block(launch.body)
+
+    def of(self, value: Value) -> Dims:
+        return self.dims.get(value, NONE)
+
+    def way_to(self, op: Op, places: Places) -> Dims:
+        """Along which dimensions blocks differ in how often they come to the operation."""
+        return NONE.union(*(self._decides(around) for around in places.all_around(op)))
+
+    def _decides(self, op: Op) -> Dims:
+        """What decides which of its regions run, and how often."""
+        return self._all(op.decides() if isinstance(op, control.Structured) else op.operands)
+
+    def _all(self, values: Sequence[Value]) -> Dims:
+        return NONE.union(*map(self.of, values))
+
+    def _set(self, values: Sequence[Value], dims: Dims) -> None:
+        for value in values:
+            if not dims <= self.of(value):
+                self.dims[value] = self.of(value) | dims
+                self.changed = True
+
+    def _block(self, block: Block) -> None:
+        for op in block.ops:
+            if isinstance(op, control.Structured):
+                self._structured(op)
+            elif not self._rank_goes(op):
+                self._set(op.results, self._all(op.operands))
+                for region in op.regions:
+                    self._block(region)
+
+    def _rank_goes(self, op: Op) -> bool:
+        """A block's index divided by the cluster's size, or a multiple of it."""
+        if not isinstance(op, arith.FloorDiv | arith.TruncDiv) or op.a.owner is not self.launch.body:
+            return False
+        divisor = constant_of(op.b)
+        return divisor is not None and int(divisor) % self.launch.cluster[op.a.index] == 0
+
+    def _structured(self, op: control.Structured) -> None:
+        """In the same turn of a loop values vary as those do that were handed on; behind it, and behind a branch, also
+        as its course does. So does the number of a turn, which is computed from what decides it."""
+        course, given = self._decides(op), op.given()
+        for region in op.regions:
+            self._set([v for v in region.args if v not in given], course)
+            self._block(region)
+        for t in op.transfers():
+            for v, *targets in zip(t.values, *t.targets, strict=True):
+                self._set(targets, self.of(v))
+        self._set(op.results, course)

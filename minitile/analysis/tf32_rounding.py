@@ -1,4 +1,4 @@
-"""f32 factors in shared memory are rounded to tf32 on their way there, where wgmma and tcgen05 would truncate them.
+"""f32 factors in shared memory are rounded to tf32 on their way there, where products that read it would truncate them.
 
 `Rounding` knows what writes such a buffer, and whether all of that can round and nothing else reads the buffer.
 """

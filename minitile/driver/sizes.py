@@ -21,7 +21,7 @@ def check_sizes(launch: control.Launch, target: Target) -> None:
     """Raises ResourceError for a buffer that no block could hold, and for an operation on so many elements that its
     code would not end."""
     for op in launch.body.walk():
-        if isinstance(op, tile.Alloc) and op.type_.space != "tmem":
+        if isinstance(op, tile.Alloc) and op.type_.space in ("fragment", "local", "shared"):
             _check_buffer(op, target)
     for op in launch.body.walk():
         elements = _elements(op)

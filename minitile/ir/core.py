@@ -120,6 +120,8 @@ class Op:
     calls: ClassVar[bool] = False  # a function, on some target
     elementwise: ClassVar[bool] = False
     orders: ClassVar[bool] = False
+    needs: ClassVar[tuple[str, str]] = ("", "")  # its name in the language, and the feature that a target must have
+    in_flight: bool = False  # the program itself waits for what it starts, or orders what accesses it
     shared_by: int | None = None  # of an allocation: how many consecutive threads have a part of their own each
     stored: ClassVar[str] = ""  # the operand whose registers it writes to memory, if it does
     operand_fields: ClassVar[tuple[tuple[str, str], ...]] = ()  # (name, mark)

@@ -292,9 +292,12 @@ def tensor_type(
     return TensorType(shape, dtype, None if strides == tuple(reversed(natural)) else strides, align)
 
 
+SPACES = {"shared": "shared buffer", "local": "local", "fragment": "fragment", "tmem": "tensor memory"}  # and in words
+
+
 @dataclass(frozen=True, slots=True)
 class BufferType(Type):
-    """Memory that the kernel owns; `space` is "shared", "local", "fragment" or "tmem" (tensor memory)."""
+    """Memory that the kernel owns, in one of SPACES."""
 
     space: str
     shape: tuple[int, ...]

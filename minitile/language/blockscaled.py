@@ -11,6 +11,10 @@ are bytes, one row for each row of A and column of B:
 With granularities of 16 instead of 32, scales are numbers of float8_e4m3fn, one for 16 elements of float4_e2m1fn
 ("nvfp4"); what the whole tensor is multiplied by beside that is the program's business.
 
+Scales may also come in packs of 512 bytes, those of 128 rows and four blocks of K, as cuBLAS takes them: the scale of
+row r and block s is byte 16 · (r % 32) + 4 · (r / 32) + s. A buffer of them is rows / 128 by blocks / 4 by 32 by 16,
+which TMA copies where rows of four bytes are too short for it.
+
 Elements below a byte have no buffers of their own: tensors and buffers hold their bytes, rows of K/2 or K·3/4 of them,
 packed from the lowest bit on, and the product is told what they are. So copies, layouts and views know bytes only.
 """
@@ -22,7 +26,8 @@ from typing import Any
 
 from minitile.ir.core import Value
 from minitile.ir.diagnostics import TypeMismatchError
-from minitile.ir.ops import tile
+from minitile.ir.ops import tile, views
+from minitile.ir.ops.product import PACK, PACK_BLOCKS, PACK_ROWS
 from minitile.ir.types import PACKED, BufferType, DType, e4m3, u8
 from minitile.language.memory import Region, as_region
 from minitile.language.scalars import constant_value
@@ -94,24 +99,37 @@ def scale_tiles(trace: Trace, scaled: Scaled, rows: tuple[int, int], k: int) -> 
             raise TypeMismatchError(f"{what} is of {mem.dtype}", trace.loc, f"scales of {block} elements are {shown}")
         if mem.space not in ("shared", "fragment"):
             raise trace.error(f"{what} is {mem.describe()}", "T.copy the scales to shared memory or a fragment first")
-        shape = region.static(what)
-        if shape != (count, k // block):
+        shape, blocks = region.static(what), k // block
+        packed = shape == (count // PACK_ROWS, blocks // PACK_BLOCKS, *PACK)
+        if shape != (count, blocks) and not (packed and count % PACK_ROWS == 0 and blocks % PACK_BLOCKS == 0):
             raise TypeMismatchError(
                 f"{what} is {'×'.join(map(str, shape))}, of {count} rows and K = {k}",
                 trace.loc,
-                f"one for {block} elements: {count}×{k // block}, whether or not the operand is transposed",
+                f"one for {block} elements: {count}×{blocks}, whether or not the operand is transposed",
             )
-        if mem.space == "fragment" and shape == mem.static_shape:
+        if mem.space == "fragment" and shape == mem.static_shape and not packed:
             made.append(mem.value)
             continue
-        own = trace.b.emit(tile.Alloc(type_=BufferType("fragment", shape, dtype))).result
+        own = trace.b.emit(tile.Alloc(type_=BufferType("fragment", (count, blocks), dtype))).result
         zero = trace.b.constant(0)
-        copy = tile.Copy(
-            mem.value, region.offsets, own, (zero, zero), shape=shape, src_dims=region.dims(2), dst_dims=(0, 1)
-        )
-        trace.b.emit(copy)
+        if packed:
+            load = trace.b.emit(tile.Load(mem.value, region.offsets, shape=shape, dims=region.dims(4))).result
+            trace.b.emit(tile.Store(own, (zero, zero), _unpacked_scales(trace, load), dims=(0, 1)))
+        else:
+            copy = tile.Copy(
+                mem.value, region.offsets, own, (zero, zero), shape=shape, src_dims=region.dims(2), dst_dims=(0, 1)
+            )
+            trace.b.emit(copy)
         made.append(own)
     return made[0], made[1]
+
+
+def _unpacked_scales(trace: Trace, packs: Value) -> Value:
+    """Packs of scales as one tile, rows × blocks."""
+    rows, words, lanes, _ = packs.shape
+    split = trace.b.value(views.Reshape(packs, (rows, words, lanes, PACK_ROWS // lanes, PACK_BLOCKS)))
+    turned = trace.b.value(tile.Permute(split, (0, 3, 2, 1, 4)))
+    return trace.b.value(views.Reshape(turned, (rows * PACK_ROWS, words * PACK_BLOCKS)))
 
 
 def check_blocks(trace: Trace, k_start: Any, granularities: tuple[int, int]) -> int:

@@ -186,7 +186,8 @@ def gemm_blockscaled(
         B: likewise.
         C: a float32 fragment.
         SFA: M×K/32 scales of uint8, in shared memory or a fragment, not transposed; or M×K/16 of float8_e4m3fn.
-        SFB: N×K/32 scales, likewise, or N×K/16.
+        SFB: N×K/32 scales, likewise, or N×K/16. Either may come in packs: M/128 × K/128 × 32 × 16 (K/64 of e4m3), as
+            cuBLAS takes them; the scale of row r and block s of a pack is at [r % 32, r // 32 * 4 + s].
         transpose_A: as of T.gemm.
         transpose_B: as of T.gemm.
         policy: as of T.gemm.

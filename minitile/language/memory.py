@@ -21,7 +21,7 @@ from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
 from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import arith, tile
-from minitile.ir.types import BufferType, DType, TensorType, dtype_of, i32, i64
+from minitile.ir.types import SPACES, BufferType, DType, TensorType, dtype_of, i32, i64
 from minitile.language.scalars import Expr, Scalar, assign_cast, constant_int, constant_value, is_scalar, operand_value
 from minitile.language.tracing.context import Trace, current
 
@@ -79,7 +79,7 @@ class Memory:
 
     @property
     def space(self) -> str:
-        """ "global", "shared", "fragment", "local" or "tmem"."""
+        """ "global", or that of a buffer."""
         t = self.value.type
         return t.space if isinstance(t, BufferType) else "global"
 
@@ -92,7 +92,7 @@ class Memory:
 
     def describe(self) -> str:
         shape = "×".join(map(str, self.static_shape))
-        kind = {"global": "tensor", "shared": "shared buffer", "tmem": "tensor memory"}.get(self.space, self.space)
+        kind = SPACES.get(self.space, "tensor")
         return f"the {kind} {self.value.name or '(unnamed)'} ({shape} {self.dtype})"
 
     def __repr__(self) -> str:

@@ -69,8 +69,8 @@ def tile_scope(what: str) -> Trace:
 # Storage -----------------------------------------------------------------------------------------------------------
 
 
-def alloc(space: str, shape: Any, dtype: Any, what: str) -> Memory:
-    """A buffer of a space of memory. Raises LanguageError for a shape that is none."""
+def alloc(space: str, shape: Any, dtype: Any, what: str, by: type[tile.Alloc] = tile.Alloc) -> Memory:
+    """A buffer of a space of memory, allocated `by` that operation. Raises LanguageError for a shape that is none."""
     trace = tile_scope(what)
     items = shape if isinstance(shape, (tuple, list)) else (shape,)
     dims = tuple(constant_int(d, f"the shape of {what}") for d in items)
@@ -78,7 +78,7 @@ def alloc(space: str, shape: Any, dtype: Any, what: str) -> Memory:
         raise trace.error(f"{what}: shape {dims} has no elements", "each dimension is at least 1")
     packed = nibble_of(dtype) if space == "shared" else None  # in registers an element has a byte of its own
     sizes = dims if packed is None else stored_shape(dims, f"{what} of {packed}")
-    value = trace.b.emit(tile.Alloc(type_=BufferType(space, sizes, stored(dtype)))).result
+    value = trace.b.emit(by(type_=BufferType(space, sizes, stored(dtype)))).result
     return Memory(value, trace) if packed is None else PackedMemory(value, trace, packed)
 
 

@@ -40,6 +40,19 @@ def test_narrow(module, name, share):
     assert found(module, name)["tensor"] == 128 * 256 * 4096 / 4096 / share
 
 
+@pytest.mark.parametrize(
+    ("name", "share", "blocks"), [("GEMM mxf8", 2, 1), ("GEMM mxf8, pairs", 2, 2), ("GEMM nvf4, pairs", 4, 2)]
+)
+def test_scales(module, name, share, blocks):
+    """TMA writes a word of four scales for each row and column and 128 or 64 of K, and tcgen05.cp reads it; in either
+    block of a pair those of all columns."""
+    cycles = found(module, name)
+    assert cycles["tensor"] == 128 * 256 * 4096 / 4096 / share
+    rows, factors = 128 + 256, 128 + 256 // blocks
+    scales = rows * 4096 // (32 if share == 2 else 16)
+    assert cycles["shared"] == 2 * (factors * 4096 * 2 // share + scales) / 128
+
+
 def test_attention(module):
     """Two blocks of 128 queries by 128 keys, heads of 128: 4 · 128³ operations at 8192 a cycle are 1024 for one."""
     cycles = found(module, "attention, heads of 128")

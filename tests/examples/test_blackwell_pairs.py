@@ -4,7 +4,6 @@ right and race-free in all schedules, and nothing of the synchronisation is to s
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any
 
 import gemm
@@ -16,55 +15,16 @@ from mutation_testing import surviving_mutants
 from support import error, poisoned, random
 from test_blackwell import launch
 
-import minitile as mt
-import minitile.language as T
-
 TARGETS = ("sm_100a", pytest.param("sm_103a", marks=pytest.mark.slow))
 BF16 = ml_dtypes.bfloat16
 SCHEDULES = ("lazy", "eager", "random")
 pytestmark = pytest.mark.parametrize("target", TARGETS)
 
 
-@lru_cache
-def make(name: str, ta: bool, tb: bool, along: int = 0) -> Any:
-    """The plain GEMM; the blocks of a cluster of two have neighbouring tiles of rows (`along` 0), or of columns."""
+def make(name: str, ta: bool, tb: bool) -> Any:
+    """The plain GEMM, with results as it adds them up."""
     dtype, accumulate, _, _ = (gemm.DTYPES | gemm.FP8)[name]
-
-    @mt.kernel
-    def paired(
-        A: T.Tensor(("K", "M") if ta else ("M", "K"), dtype),
-        B: T.Tensor(("N", "K") if tb else ("K", "N"), dtype),
-        C: T.Tensor(("M", "N"), accumulate),
-        block_M=128,
-        block_N=64,
-        block_K=32,
-        num_stages=2,
-        threads=128,
-        cluster=(2, 1),
-    ):
-        M, N = C.shape
-        K = A.shape[0] if ta else A.shape[1]
-        rows, columns = T.ceildiv(M, block_M), T.ceildiv(N, block_N)
-        grid = [T.ceildiv(n, c) * c for n, c in zip((rows, columns)[:: -1 if along else 1], cluster, strict=True)]
-        with T.Kernel(*grid, threads=threads, cluster=cluster) as (x, y):
-            by, bx = (x, y) if along == 0 else (y, x)
-            A_shared = T.alloc_shared((block_K, block_M) if ta else (block_M, block_K), dtype)
-            B_shared = T.alloc_shared((block_N, block_K) if tb else (block_K, block_N), dtype)
-            C_local = T.alloc_fragment((block_M, block_N), accumulate)
-            T.clear(C_local)
-            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
-                if ta:
-                    T.copy(A[k * block_K, by * block_M], A_shared)
-                else:
-                    T.copy(A[by * block_M, k * block_K], A_shared)
-                if tb:
-                    T.copy(B[bx * block_N, k * block_K], B_shared)
-                else:
-                    T.copy(B[k * block_K, bx * block_N], B_shared)
-                T.gemm(A_shared, B_shared, C_local, transpose_A=ta, transpose_B=tb)
-            T.copy(C_local, C[by * block_M, bx * block_N])
-
-    return paired
+    return gemm.make_gemm(dtype, accumulate, accumulate, ta, tb)
 
 
 def multiplied(
@@ -76,7 +36,7 @@ def multiplied(
     ta: bool = False,
     tb: bool = True,
     schedule: str = "lazy",
-    along: int = 0,
+    cluster: tuple[int, int] = (1, 2),
     **tiles: Any,
 ) -> tuple[float, str]:
     """The relative error, and the PTX."""
@@ -84,7 +44,8 @@ def multiplied(
     rng = np.random.default_rng(m + n + k)
     a, b = random(rng, (k, m) if ta else (m, k), element), random(rng, (n, k) if tb else (k, n), element)
     c = poisoned((m, n), np.int32 if name == "int8" else np.float32)
-    ptx = launch(make(name, ta, tb, along), (a, b, c), target, schedule, **tiles)
+    tiles = {"block_N": 64, "num_stages": 2, "cluster": cluster, **tiles}
+    ptx = launch(make(name, ta, tb), (a, b, c), target, schedule, **tiles)
     return error(c, (a.T if ta else a).astype(np.float64) @ (b.T if tb else b).astype(np.float64)), ptx
 
 
@@ -130,14 +91,14 @@ TILES: list[dict[str, Any]] = [
     {"block_N": 256, "block_K": 64, "threads": 256},
     {"block_M": 256, "threads": 256},
     {"block_N": 96, "threads": 256, "num_stages": 3},
-    {"block_N": 32, "cluster": (1, 2)},
+    {"block_N": 32},
 ]
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("tiles", TILES)
 def test_tiles(target: str, tiles: dict[str, Any], schedule: str) -> None:
-    found, ptx = multiplied(target, 300, 200, 136, schedule=schedule, along=int("cluster" in tiles), **tiles)
+    found, ptx = multiplied(target, 300, 200, 136, schedule=schedule, **tiles)
     assert found <= 1e-5
     assert pairs(ptx)
 
@@ -167,8 +128,8 @@ def test_persistent(target: str, size: tuple[int, int, int], schedule: str) -> N
 
 
 NONE: list[tuple[dict[str, Any], str]] = [
-    ({"along": 1}, "both blocks of the cluster have the same A_shared, which multiplies from the left"),
-    ({"cluster": (4, 1)}, "blocks of a cluster of 4 fill each other's slots"),
+    ({"cluster": (2, 1)}, "both blocks of the cluster have the same A_shared, which multiplies from the left"),
+    ({"cluster": (1, 4)}, "blocks of a cluster of 4 fill each other's slots"),
     ({"block_M": 64}, "a pair's products have 256 rows"),
     ({"tb": False, "block_N": 16}, "half of 16 columns is not whole panels"),
 ]
@@ -181,10 +142,10 @@ def test_what_is_no_pair(target: str, given: dict[str, Any], why: str) -> None:
     found, ptx = multiplied(target, 300, 136, 104, schedule="random", **tiles)
     assert found <= 1e-5
     assert "cta_group::2" not in ptx
-    along, tb = tiles.pop("along", 0), tiles.pop("tb", True)
+    tb = tiles.pop("tb", True)
     shapes = (300, 104), (136, 104) if tb else (104, 136), (300, 136)
     arrays = [poisoned(shape, BF16) for shape in shapes[:2]] + [poisoned(shapes[2])]
-    compiled = make("bf16", False, tb, along).compile(*arrays, target=target, **tiles)
+    compiled = make("bf16", False, tb).compile(*arrays, target=target, **{"num_stages": 2, "cluster": (1, 2), **tiles})
     assert any(note == f"products are issued by those who load them: {why}" for note in compiled.notes), compiled.notes
 
 
@@ -196,7 +157,11 @@ def test_mutants(target: str, persistent: bool) -> None:
     a, b = (random(rng, (rows, 136), BF16) for rows in (600, 64))
     c = poisoned((600, 64), BF16 if persistent else np.float32)
     kernel = gemm_persistent.gemm_persistent if persistent else make("bf16", False, True)
-    tiles = {"blocks": 2, "block_N": 32, "cluster": 2, "num_stages": 2} if persistent else {"block_N": 32}
+    tiles = (
+        {"blocks": 2, "block_N": 32, "cluster": 2, "num_stages": 2}
+        if persistent
+        else {"block_N": 32, "cluster": (1, 2), "num_stages": 2}
+    )
     compiled = kernel.compile(a, b, c, target=target, **tiles)
     assert pairs(compiled.asm["ptx"])
     survivors, count = surviving_mutants(compiled, (a, b, c))

@@ -67,7 +67,7 @@ def products(w: Emitter, op: blackwell.TensorProducts) -> None:
 def copies(w: Emitter, op: blackwell.TensorCopies) -> None:
     for offset, column in zip(op.offsets, op.columns, strict=True):
         source = _moved(w, op.descriptor, offset)
-        w.emit(f"tcgen05.cp.cta_group::1.32x128b.warpx4 {_column(w, op.address, column)}, {source};")
+        w.emit(f"tcgen05.cp.{_group(op)}.32x128b.warpx4 {_column(w, op.address, column)}, {source};")
 
 
 def _signed(word: int) -> int:

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitile.analysis.op_places import Places
-from minitile.backends.nvidia.blackwell.layouts import columns_of
+from minitile.backends.nvidia.blackwell.layouts import columns_of, scale_columns
 from minitile.backends.nvidia.blackwell.pairs import PAIR, make_pair, why_no_pair
 from minitile.backends.nvidia.blackwell.parts import Part
 from minitile.backends.nvidia.blackwell.shapes import COLUMNS, allocated
@@ -98,7 +98,7 @@ class _Split:
             each.result: each
             for each in launch.body.ops
             if isinstance(each, roles.MbarrierPipeline)
-            and any(gemm.a in each.payload or gemm.b in each.payload for gemm in self.gemms)
+            and any(v in each.payload for gemm in self.gemms for v in gemm.shared())
         }
         self.copies = [
             each for each in op.producer.walk() if isinstance(each, roles.TmaCopy) and each.pipeline in self.pipelines
@@ -108,20 +108,23 @@ class _Split:
 
     def run(self) -> None:
         self.check_operands()
-        allocs = [op for op in self.body.ops if isinstance(op, blackwell.TensorAlloc)]
+        everything = [op for op in self.body.ops if isinstance(op, blackwell.TensorAlloc)]
+        scales = {v for gemm in self.gemms for v in (gemm.a_scale, gemm.b_scale)}
+        others = [op for op in everything if op.result in scales]
+        allocs = [op for op in everything if op.result not in scales]
         found = [self.accumulator(op.result) for op in allocs]
         self.check_issuer()
         if self.pair:
             make_pair(self.pipelines.values(), self.copies, self.gemms)
-        slots = self.placed(allocs, found)
+        slots = self.placed(allocs, found, others)
         made = [self.pipeline(each, count) for each, count in zip(found, slots, strict=True)]
         memory = [op for op in self.body.ops if isinstance(op, blackwell.TensorMemory)]
-        self.body.ops = [op for op in self.body.ops if op not in allocs and op not in memory]
+        self.body.ops = [op for op in self.body.ops if op not in everything and op not in memory]
         for gemm in self.gemms:
             gemm.phase, gemm.reused = None, False  # the acquire is in front of what loads come before
         issuer = Part(self.body, self.is_issued).program(self.body)
         consumer = Part(self.body, lambda op: not self.is_issued(op)).program(self.body)
-        self.assemble(issuer, consumer, memory, [*allocs, *made])
+        self.assemble(issuer, consumer, memory, [*everything, *made])
 
     # What the issuer can do -----------------------------------------------------------------------------------------
 
@@ -129,9 +132,10 @@ class _Split:
         """All that reads the rings of products are products; all operands of those come by rings."""
         payload = {v for ring in self.pipelines.values() for v in ring.payload}
         for gemm in self.gemms:
-            if gemm.a_scale is not None:
+            scales = gemm.a_scale, gemm.b_scale
+            if not {v for v in scales if v is not None}.issubset(gemm.copied()):
                 raise _Refused("threads write scales of blocks")
-            for v in (gemm.a, gemm.b):
+            for v in gemm.shared():
                 if v not in payload:
                     raise _Refused(f"threads write {v.name or 'an operand'}")
         for op in self.places.block:
@@ -210,9 +214,14 @@ class _Split:
 
     # Accumulators as payload ----------------------------------------------------------------------------------------
 
-    def placed(self, allocs: list[blackwell.TensorAlloc], found: list[_Accumulator]) -> list[int]:
-        """How many versions each accumulator has; all get their columns."""
-        total = sum(each.columns for each in found)
+    def placed(
+        self,
+        allocs: Sequence[blackwell.TensorAlloc],
+        found: Sequence[_Accumulator],
+        scales: Sequence[blackwell.TensorAlloc],
+    ) -> list[int]:
+        """How many versions each accumulator has; all get their columns, scales of blocks behind them."""
+        total = sum(each.columns for each in found) + sum(scale_columns(op.type_.shape) for op in scales)
         slots = []
         for each in found:
             more = each.columns * (AHEAD - 1) if each.repeats else 0
@@ -225,6 +234,8 @@ class _Split:
             t = op.type_
             op.type_ = op.result.type = BufferType(t.space, t.shape, t.dtype, count)
             op.column, column = column, column + each.columns * count
+        for op in scales:
+            op.column, column = column, column + scale_columns(op.type_.shape)
         for other in self.body.ops:
             if isinstance(other, blackwell.TensorMemory | blackwell.TensorFree):
                 other.columns = allocated(total)

@@ -8,8 +8,9 @@
 Two blocks that have neighbouring rows of the result, and so the same B, need half of B each: products of M = 256 read
 A, and half of B, from either block's shared memory, and each block has its rows of the accumulator as before. All bytes
 of a slot land on the even block's barrier; its issuer multiplies for both, and its commits arrive at both blocks'
-barriers. That both have loaded an accumulator, they tell the even block. All meet before tensor memory goes, which
-both allocate and free together.
+barriers. Scales of blocks each block has in its own shared and tensor memory, those of its rows of A and of all of B;
+the even issuer's copies are made in both. That both have loaded an accumulator, they tell the even block. All meet
+before tensor memory goes, which both allocate and free together.
 
 Sources: PTX ISA 8.8, 9.7.16.2 to 9.7.16.5; CUTLASS, include/cutlass/pipeline/sm100_pipeline.hpp (PipelineTmaUmmaAsync)
 and include/cute/arch/tmem_allocator_sm100.hpp (Allocator2Sm).
@@ -20,8 +21,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from minitile.analysis.divergence import Varying
 from minitile.backends.nvidia.blackwell.layouts import HALF_ROWS, ROWS
-from minitile.backends.nvidia.blackwell.shapes import kind_of, misfit
+from minitile.backends.nvidia.blackwell.products import kind_of_gemm
+from minitile.backends.nvidia.blackwell.shapes import misfit
 from minitile.backends.nvidia.hopper.wgmma import panels_of
 from minitile.ir.core import Value
 from minitile.ir.ops import blackwell, control, roles, tile
@@ -36,13 +39,17 @@ def why_no_pair(launch: control.Launch, copies: Sequence[roles.TmaCopy], gemms: 
     if math.prod(launch.cluster) != PAIR:
         return f"blocks of a cluster of {math.prod(launch.cluster)} fill each other's slots"
     left, right = {gemm.a for gemm in gemms}, {gemm.b for gemm in gemms}
+    right_scales = {gemm.b_scale_from for gemm in gemms if gemm.b_scale_from is not None}
+    varying = Varying(launch)
     for copy in copies:
         name = copy.dst.name or "a buffer"
         if copy.dst in left and (copy.common or copy.dst in right):
             return f"both blocks of the cluster have the same {name}, which multiplies from the left"
         if copy.dst in right and not copy.common:
             return f"the blocks of the cluster do not share {name}"
-        if isinstance(copy.dst.op, tile.Alloc) and copy.dst.op.layout is not None:
+        if copy.dst in right_scales and any(varying.of(v) for v in copy.src_indices):
+            return f"the blocks of the cluster have other scales in {name}"
+        if copy.dst in left | right and isinstance(copy.dst.op, tile.Alloc) and copy.dst.op.layout is not None:
             return f"the program says how {name} lies"
     for gemm in gemms:
         if reason := _unpaired(gemm):
@@ -52,7 +59,7 @@ def why_no_pair(launch: control.Launch, copies: Sequence[roles.TmaCopy], gemms: 
 
 def _unpaired(gemm: blackwell.TensorGemm) -> str:
     m, n = gemm.d.shape
-    kind = kind_of(gemm.a.dtype.name, gemm.b.dtype.name, gemm.d.dtype.name)
+    kind = kind_of_gemm(gemm)
     assert kind is not None
     if m == HALF_ROWS:
         return f"a pair's products have {PAIR * ROWS} rows"

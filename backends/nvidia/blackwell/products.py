@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from itertools import product
 from typing import Any
 
 from minitile.analysis.affine import Affine, Facts
@@ -64,9 +65,8 @@ def misfit_of(
 ) -> str:
     """Why tcgen05 does not do a gemm; "" where it does. Without `facts` operands are taken to begin where their
     buffers do, without `rounding` to be rounded to tf32."""
-    given = isinstance(op, blackwell.TensorGemm)
-    into = op.d if isinstance(op, blackwell.TensorGemm) else op.c
-    kind = _kind(op)
+    into, kind = op.accumulator, kind_of_gemm(op)
+    given = in_tensor_memory(into)
     if kind is None or (kind is I8 and not target.has("tcgen05_int8")):
         with_ = f" with scales of {op.a_scale.dtype}" if op.a_scale is not None else ""
         return f"{' by '.join(op.formats)} into {into.dtype}{with_} is not among its types"
@@ -104,10 +104,9 @@ def misfit_of(
     return ""
 
 
-def _kind(op: tile.Gemm | blackwell.TensorGemm) -> Kind | None:
-    into = op.d if isinstance(op, blackwell.TensorGemm) else op.c
+def kind_of_gemm(op: tile.Gemm | blackwell.TensorGemm) -> Kind | None:
     scale = "" if op.a_scale is None else op.a_scale.dtype.name
-    return kind_of(*op.formats, into.dtype.name, scale)
+    return kind_of(*op.formats, op.accumulator.dtype.name, scale)
 
 
 def _unreadable(
@@ -228,7 +227,7 @@ def free(low: Lowering, op: blackwell.TensorFree) -> None:
 
 def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
     b, d = low.b, low.get(op.d)
-    kind = _kind(op)
+    kind = kind_of_gemm(op)
     assert kind is not None
     rows, columns = instruction_shape(op.d.shape)
     ctas, apart, number = 1 + op.pair, op.groups > 1, op.k // kind.k
@@ -283,10 +282,11 @@ def gemm(low: Lowering, op: blackwell.TensorGemm) -> None:
             if op.index is not None:
                 b.emit(blackwell.Tcgen05Commit(barrier_word(low, ring, low.get(op.index)), ring, pair=op.pair))
         return
-    if op.phase is None:
-        b.emit(products)
-        return
     copies = _scale_copies(low, op, ring)
+    if op.phase is None:
+        for each in (*copies, products):
+            b.emit(each)
+        return
     barrier = low.in_entry(("buffer", ring), lambda b: b.emit(thread.BufferAddress(ring)).result)
     barrier = _own(low, barrier, apart * 8)
     with b.when(_first_of_group(low) if apart else low.first_thread()):
@@ -337,16 +337,25 @@ def _scale_copies(low: Lowering, op: blackwell.TensorGemm, ring: Value) -> list[
             start = b.add(start, b.mul(low.get(slot), shared_layout(source).stage_bytes))
         first = b.value(arith.Shr(b.and_(start, b.constant(0x3FFFF)), b.constant(4)))
         descriptor = b.value(arith.Or(b.cast(first, i64), b.constant(bits, i64)))
-        images = range(scale_columns(mem.shape) // IN_WORD)
+        first_columns = _image_columns(mem.shape, source.shape)
         made.append(
             blackwell.TensorCopies(
                 *(_column(low, mem, None), descriptor, ring, low.get(mem), low.get(source)),
                 slot=None if slot is None else low.get(slot),
-                offsets=tuple(n * IMAGE >> 4 for n in images),
-                columns=tuple(n * IN_WORD for n in images),
+                offsets=tuple(n * IMAGE >> 4 for n in range(len(first_columns))),
+                columns=first_columns,
+                pair=op.pair,
             )
         )
     return made
+
+
+def _image_columns(shape: tuple[int, ...], source: tuple[int, ...]) -> tuple[int, ...]:
+    """The first column of each image, in the order in which a buffer has them: words of all rows, or where it is of
+    packs (rows / 128 × words × …) rows with all their words."""
+    blocks, words = range(shape[0] // ROWS), range(shape[1] // IN_WORD)
+    order = [(word, rows) for rows in blocks for word in words] if len(source) > 2 else product(words, blocks)
+    return tuple((word * len(blocks) + rows) * IN_WORD for word, rows in order)
 
 
 def _own(low: Lowering, first: Value, step: int) -> Value:
@@ -476,6 +485,18 @@ class _Matrix(_Operand):
 # The issuer, which is one thread ------------------------------------------------------------------------------------
 
 
+def specialised(low: Lowering, op: blackwell.IssuerSpecialized) -> None:
+    """Of the producer's warps the second is the issuer's; of a pair that of the even block."""
+    b = low.b
+
+    def issuer(second: Value) -> None:
+        mine = b.and_(second, pipelines.is_even(low)) if op.pair else second
+        with b.when(mine), b.when(b.emit(hopper.Elect()).result):
+            low.ops(op.issuer)
+
+    pipelines.specialised(low, op, issuer)
+
+
 def acquire(low: Lowering, op: blackwell.ProductsAcquire) -> None:
     pipelines.acquire(low, op)
     if low.once["acquired", low.get(op.pipeline)]:
@@ -509,7 +530,7 @@ def _commit(low: Lowering, word: Value, op: roles.SlotOp) -> None:
 
 
 RULES: dict[type[Op], Any] = {
-    blackwell.IssuerSpecialized: pipelines.specialised,
+    blackwell.IssuerSpecialized: specialised,
     blackwell.BarrierCommit: barrier_commit,
     blackwell.ProductsAcquire: acquire,
     blackwell.ProductsCommit: commit,

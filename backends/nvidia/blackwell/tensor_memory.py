@@ -22,6 +22,7 @@ buffer has is columns.py's.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from minitile.analysis.affine import Facts
@@ -30,7 +31,7 @@ from minitile.backends.nvidia.blackwell.accumulators import Accumulator, is_tile
 from minitile.backends.nvidia.blackwell.columns import Layout, place
 from minitile.backends.nvidia.blackwell.explicit import lower_explicit
 from minitile.backends.nvidia.blackwell.products import misfit_of
-from minitile.backends.nvidia.blackwell.scale_images import images
+from minitile.backends.nvidia.blackwell.scale_images import Image, images
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
@@ -62,7 +63,8 @@ def tensor_memory(kernel: Kernel, context: Any) -> None:
     if chosen:
         for writer in search.rounding.writers(gemm for each in chosen for gemm in each.gemms):
             writer.tf32 = True  # type: ignore[attr-defined]
-        _Rewrite(chosen, layout).whole(body)
+        rings = [op for op in kernel.walk() if isinstance(op, roles.MbarrierPipeline)]
+        _Rewrite(chosen, layout).whole(body, rings)
     if any(type(op) is tile.Gemm for op in body.walk()):  # threads read what TMA overwrites
         for op in body.walk():
             if isinstance(op, roles.ConsumerRelease):
@@ -195,7 +197,8 @@ class _Rewrite:
         self.chosen, self.layout = chosen, layout
         self.operands: dict[tile.Gemm, Value] = {}  # where factors that are tiles go
         self.scales: dict[tile.Gemm, tuple[Value, Value]] = {}  # and scales of blocks
-        self.images: dict[Value, tile.Load] = {}  # scales that are copied from shared memory
+        self.images: dict[Value, Image] = {}  # scales that are copied from shared memory
+        self.imaged: set[Op] = set()  # and what made tiles of those
         self.of = {value: each for each in chosen for value in each.members}
         self.gemms: dict[Op, Accumulator] = {gemm: each for each in chosen for gemm in each.gemms}
         self.flags: dict[Value, Value] = {}
@@ -204,7 +207,7 @@ class _Rewrite:
         self.around: dict[Op, tuple[control.For, ...]] = {}
         self.b = Builder(Block())
 
-    def whole(self, body: Block) -> None:
+    def whole(self, body: Block, rings: Sequence[roles.MbarrierPipeline]) -> None:
         uses = Counter(v for op in body.walk() for v in op.operands)
         for op in body.walk():
             if isinstance(op, control.For):
@@ -233,7 +236,8 @@ class _Rewrite:
                     if v is not None
                 ]
                 self.scales[gemm] = places[0], places[1]
-            self.images = images(body, [gemm for each in self.chosen for gemm in each.gemms])
+            self.images = images(body, [gemm for each in self.chosen for gemm in each.gemms], rings)
+            self.imaged = {op for each in self.images.values() for op in each.ops}
             phase = b.constant(0)
         self.block(body, phase)
         end = [body.ops.pop()] if body.terminator is not None else []
@@ -273,7 +277,7 @@ class _Rewrite:
                 with self.b.inside(Block()) as made:
                     self.load(arg, self.flags[arg], op)
                 ops += made.ops
-            if isinstance(op, tile.Load) and op.result in self.images:
+            if op in self.imaged:
                 continue
             if isinstance(op, tile.Gemm) and op in self.gemms:
                 with self.b.inside(Block()) as made:
@@ -365,7 +369,7 @@ class _Rewrite:
             if tile_ is None or buffer is None:
                 continue
             if tile_ in self.images:
-                load = self.images[tile_]
+                load = self.images[tile_].load
                 sources |= {f"{name}_scale_from": load.mem, f"{name}_scale_slot": load.slot}
             else:
                 b.emit(blackwell.TensorStore(self.tiles.get(tile_, tile_), buffer, scales=True))

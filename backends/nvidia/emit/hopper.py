@@ -21,7 +21,7 @@ from minitile.ir.ops.thread import count_of
 from minitile.ir.origin import Origin, places
 
 # Of an address in shared memory of a pair's CTA: the same place in the even one (CUTLASS, include/cute/arch/
-# copy_sm100_tma.hpp, Sm100MmaPeerBitMask; DeepGEMM's sm_100 kernels).
+# copy_sm100_tma.hpp, Sm100MmaPeerBitMask; DeepGEMM's kernels of pairs).
 OF_EVEN_CTA = "0xFEFFFFFF"
 
 

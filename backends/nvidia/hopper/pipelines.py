@@ -11,7 +11,7 @@ the tensor map (PTX ISA 8.3, 5.5). The map's swizzle is the layout's."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 
 from minitile.analysis.register_budget import TILE_ROOM, equal_share
@@ -19,7 +19,7 @@ from minitile.analysis.register_pressure import tile_registers
 from minitile.backends.nvidia.hopper.wgmma import async_gemm, fragment, panels_of, unset, warpgroup
 from minitile.hardware import NAMED_BARRIERS, TMA_BOX, WARPGROUP
 from minitile.ir.core import Block, Op, Value
-from minitile.ir.ops import arith, blackwell, control, explicit, hopper, roles, thread, tile
+from minitile.ir.ops import arith, control, explicit, hopper, roles, thread, tile
 from minitile.ir.origin import MBARRIER_FENCE, MBARRIER_INIT, MBARRIER_MEET, Origin, places
 from minitile.ir.types import BufferType, TensorType, TileType, u64
 from minitile.layout.shared import row_major
@@ -78,7 +78,7 @@ def _known_empty(low: Lowering, op: roles.MbarrierPipeline, uses: list[Op]) -> b
     """Whether the warp that acquires a slot knows by itself that it is empty: where one warpgroup is all there is, only
     its gemms read the slot, and one does whenever it has been received, the warp has waited for that gemm. A group of
     wgmma is the warpgroup's, and complete for all of its warps (PTX ISA 8.3, 9.7.14.7.3 "wgmma.wait_group"), which have
-    issued it behind their receives; a product in tensor memory is complete when all of them have come to it, too. A
+    issued it behind their receives; and so is what else is asynchronous, complete when all of them have come to it. A
     turn without a gemm would leave the others behind, by any number of phases."""
     tma_multistage = any(isinstance(o, roles.WarpSpecialized) and not o.producer_threads for o in low.kernel.walk())
     if (
@@ -104,8 +104,8 @@ def _multiplied(low: Lowering, block: Block, pipeline: roles.MbarrierPipeline) -
 
 def _multiplies(low: Lowering, op: Op, pipeline: roles.MbarrierPipeline) -> bool:
     """Whether an operation, whichever way it runs, issues a gemm that reads a pipeline's payload."""
-    if isinstance(op, roles.AsyncGemm | blackwell.TensorGemm):
-        return op.a in pipeline.payload or op.b in pipeline.payload
+    if op.factors():
+        return any(v in pipeline.payload for v in op.factors())
     if isinstance(op, control.For):
         always = low.facts.less(low.facts.affine(op.lower), low.facts.affine(op.upper))
         return always and any(_multiplies(low, inner, pipeline) for inner in op.body.ops)
@@ -309,9 +309,10 @@ def _by_one_warp(low: Lowering, body: Block, condition: Value | None) -> None:
         low.ops(body)
 
 
-def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
+def specialised(low: Lowering, op: roles.WarpSpecialized, beside: Callable[[Value], None] | None = None) -> None:
     """One branch a role, by the warp's number. Where an equal share of the registers would not do for the consumers,
-    each role takes its own number first (PTX ISA 8.3, 9.7.17.5 "setmaxnreg"). One role is the program as it is."""
+    each role takes its own number first (PTX ISA 8.3, 9.7.17.5 "setmaxnreg"). One role is the program as it is.
+    `beside`: what the producer's second warp does, for which its operand holds."""
     if not op.producer_threads:
         low.meeting = (0, low.threads)
         low.ops(op.consumer)
@@ -333,10 +334,8 @@ def specialised(low: Lowering, op: roles.WarpSpecialized) -> None:
         with b.when(b.compare("eq", warp, first)):
             low.once["elected"] = b.emit(hopper.Elect()).result
             low.ops(op.producer)
-        if isinstance(op, blackwell.IssuerSpecialized):
-            second = b.compare("eq", warp, first + 1)
-            with b.when(b.and_(second, is_even(low)) if op.pair else second), b.when(b.emit(hopper.Elect()).result):
-                low.ops(op.issuer)
+        if beside is not None:
+            beside(b.compare("eq", warp, first + 1))
         b.emit(control.Yield(()))
     with b.inside(consumer):
         if budget:

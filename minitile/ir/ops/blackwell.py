@@ -18,7 +18,7 @@ from minitile.ir.ops.explicit import BarrierOp
 from minitile.ir.ops.hopper import Arrival
 from minitile.ir.ops.product import Product
 from minitile.ir.ops.roles import ConsumerRelease, ProducerAcquire, SlotOp, WarpSpecialized
-from minitile.ir.ops.tile import Dims
+from minitile.ir.ops.tile import Alloc, Dims
 from minitile.ir.relations import Relation
 from minitile.ir.types import I32, BufferType, DType, RegsType, TileType, Type, bool_
 
@@ -42,6 +42,13 @@ class TensorMemory(Op, name="tensor_memory", stage="tile", orders=True):
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
+
+
+class AllocTmem(Alloc, name="alloc_tmem"):
+    """A buffer of tensor memory that the program asks for; `explicit` of the backend finds its columns."""
+
+    needs = "T.alloc_tmem", "tcgen05"
+    in_flight = True
 
 
 class TensorAlloc(Op, name="tensor_alloc"):
@@ -75,6 +82,9 @@ class TensorGemm(Product, name="tensor_gemm", stage="tile", uniform=True):
     `*_scale`, `*_format`: as of gemm, the scales in tensor memory; copied there before, `from` shared memory if given.
     `barriers`, `index`: the program's own barrier, where the product arrives when it is complete; without an index a
     `barrier_commit` behind it does."""
+
+    needs = "T.tcgen05_gemm", "tcgen05"
+    in_flight = True
 
     a: Value = operand()
     a_indices: tuple[Value, ...] = operands()
@@ -110,6 +120,19 @@ class TensorGemm(Product, name="tensor_gemm", stage="tile", uniform=True):
 
     def verify(self) -> None:
         require(self.accumulate.dtype is bool_, "accumulate is no bool")
+
+    @property
+    def accumulator(self) -> Value:
+        return self.d
+
+    def copied(self) -> dict[Value, Value]:
+        """The scales that are copied to tensor memory in front of it, and from where."""
+        pairs = (self.a_scale, self.a_scale_from), (self.b_scale, self.b_scale_from)
+        return {scale: source for scale, source in pairs if scale is not None and source is not None}
+
+    def shared(self) -> tuple[Value, ...]:
+        """The operands that may lie in shared memory: factors, and what scales are copied from."""
+        return (self.a, self.b, *self.copied().values())
 
     @property
     def depth(self) -> int:
@@ -219,6 +242,8 @@ class BarrierCommit(BarrierOp, name="barrier_commit", stage="tile"):
     `pair`, of the even block's, at the barriers of both."""
 
     pair: bool = attr(False)
+
+    needs = "T.tcgen05_mma_arrive", "tcgen05"
 
     def syncs(self) -> tuple[Sync, ...]:
         return (Sync("release", self.barriers),)
@@ -359,7 +384,8 @@ class TensorMemoryFree(Op, name="tensor_memory_free", stage="thread", orders=Tru
 class TensorCopies(Op, name="tensor_copies", stage="thread", orders=True):
     """By one thread: 32 rows of 16 bytes of shared memory to four columns of each 32 lanes (32x128b.warpx4), for each
     of `offsets`, from the descriptor in units of 16 bytes, and of `columns`, from the address. In flight until a commit
-    to a barrier of `ring` arrives; in order before the thread's products behind it."""
+    to a barrier of `ring` arrives; in order before the thread's products behind it. `pair`: in both blocks of a pair,
+    each from its own."""
 
     address: Value = operand()
     descriptor: Value = operand()
@@ -369,6 +395,7 @@ class TensorCopies(Op, name="tensor_copies", stage="thread", orders=True):
     slot: Value | None = maybe()
     offsets: tuple[int, ...] = attr()
     columns: tuple[int, ...] = attr()
+    pair: bool = attr(False)
 
     def accesses(self) -> tuple[Access, ...]:
         return (

@@ -47,6 +47,8 @@ class WarpGroups(If, name="warp_groups", stage="tile"):
     are spread over its own threads only. The condition is the `in_groups` of the same warpgroups. `independent`: what
     one side does to tensors needs no order with what the other one does."""
 
+    needs = "T.ws", "tma"
+
     by_role = True
     first: int = attr()
     count: int = attr()
@@ -59,6 +61,8 @@ class WarpGroups(If, name="warp_groups", stage="tile"):
 class Barriers(Op, name="barriers", stage="tile", orders=True):
     """Mbarriers, one for each of `counts`: how many arrivals complete a phase. All are initialised, and known to all
     threads, before any thread goes on. `cluster`: other blocks of the cluster arrive there, too."""
+
+    needs = "T.alloc_barrier", "tma"
 
     counts: tuple[int, ...] = attr()
     cluster: bool = attr(False)
@@ -145,6 +149,8 @@ class BulkLoad(Op, name="bulk_load", stage="tile", uniform=True):
     `leader` threads (0: of the role) announces the bytes on the barrier and issues the copy. `tf32`: f32 is rounded to
     tf32 on its way."""
 
+    needs = "T.tma_copy", "tma"
+
     src: Value = operand()
     src_indices: tuple[Value, ...] = operands()
     dst: Value = operand()
@@ -180,6 +186,9 @@ class BulkStore(Copy, name="bulk_store", stage="tile", uniform=True):
     """As copy, from shared memory to a tensor by the copy engine, in flight: one thread issues it, and its group is
     committed. The program waits (`wait_stores`)."""
 
+    needs = "T.tma_copy", "tma"
+    in_flight = True
+
     def verify(self) -> None:
         super().verify()
         require(self.src.dtype is self.dst.dtype, f"{self.src.type} and {self.dst.type}: no cast on the way")
@@ -194,6 +203,8 @@ class BulkStore(Copy, name="bulk_store", stage="tile", uniform=True):
 class CommitStores(Op, name="commit_stores", stage="both"):
     """One more group of stores by the copy engine, an empty one: each bulk_store is a group of its own."""
 
+    needs = "T.tma_store_arrive", "tma"
+
     def accesses(self) -> tuple[Access, ...]:
         return ()
 
@@ -201,6 +212,8 @@ class CommitStores(Op, name="commit_stores", stage="both"):
 class WaitStores(Op, name="wait_stores", stage="both", orders=True):
     """Until at most `pending` groups of stores that this thread issued are in flight; with `reads`, until the shared
     memory of all others has been read."""
+
+    needs = "T.tma_store_wait", "tma"
 
     pending: int = attr()
     reads: bool = attr(True)
@@ -284,6 +297,8 @@ class Shuffle(Op, name="shuffle", stage="both"):
 class CommitGemms(Op, name="commit_gemms", stage="both"):
     """One more group of wgmma, an empty one: each gemm is a group of its own."""
 
+    needs = "T.warpgroup_commit_batch", "wgmma"
+
     def accesses(self) -> tuple[Access, ...]:
         return ()
 
@@ -293,6 +308,8 @@ class CommitGemms(Op, name="commit_gemms", stage="both"):
 
 class WaitGemms(Op, name="wait_gemms", stage="both", orders=True):
     """Until at most `pending` groups of wgmma that this thread issued are in flight."""
+
+    needs = "T.wait_wgmma", "wgmma"
 
     pending: int = attr()
 

@@ -295,6 +295,8 @@ class ClusterWait(Op, name="cluster_wait", stage="both", uniform=True, orders=Tr
 class SetMaxRegisters(Op, name="set_max_registers", stage="both", uniform=True):
     """The warpgroup's register budget; `increase` says which way it goes."""
 
+    needs = "T.set_max_nreg", "tma"
+
     count: int = attr()
     increase: bool = attr()
 

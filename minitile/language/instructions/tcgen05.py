@@ -51,7 +51,7 @@ def alloc_tmem(shape: Any, dtype: Any) -> Memory:
         T.copy(C_local, C[0, bx * 128])
         ```
     """
-    return alloc("tmem", shape, dtype, "T.alloc_tmem")
+    return alloc("tmem", shape, dtype, "T.alloc_tmem", blackwell.AllocTmem)
 
 
 @regions("A", "B", "C")

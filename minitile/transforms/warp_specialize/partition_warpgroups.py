@@ -30,7 +30,7 @@ from functools import partial
 from minitile.hardware import WARPGROUP
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.diagnostics import TargetError
-from minitile.ir.ops import blackwell, control, explicit, hopper, tile
+from minitile.ir.ops import control, explicit, tile
 from minitile.ir.rewrite import clone, free_values
 from minitile.ir.types import BufferType
 from minitile.transforms.manager import PassContext
@@ -44,7 +44,7 @@ def partition_warpgroups(kernel: Kernel, context: PassContext) -> None:
     TargetError for operations that the target has no instructions for."""
     for op in kernel.walk():
         _check_target(op, context)
-    if not any(isinstance(op, explicit.WarpGroups) or _is_ordering(op) or _in_flight(op) for op in kernel.walk()):
+    if not any(isinstance(op, explicit.WarpGroups) or _is_ordering(op) or op.in_flight for op in kernel.walk()):
         return
     kernel.attrs["explicit_sync"] = True
     for op in kernel.walk():
@@ -84,34 +84,15 @@ def _exact(block: Block, groups: Groups) -> None:
         block.ops += [inner for inner in taken.ops if not inner.terminator]
 
 
-# What needs a feature of the target: its name in the language.
-_NEEDS: dict[type[Op], tuple[str, str]] = {
-    explicit.WarpGroups: ("T.ws", "tma"),
-    explicit.Barriers: ("T.alloc_barrier", "tma"),
-    explicit.BulkLoad: ("T.tma_copy", "tma"),
-    explicit.BulkStore: ("T.tma_copy", "tma"),
-    explicit.WaitStores: ("T.tma_store_wait", "tma"),
-    explicit.CommitStores: ("T.tma_store_arrive", "tma"),
-    explicit.WaitGemms: ("T.wait_wgmma", "wgmma"),
-    explicit.CommitGemms: ("T.warpgroup_commit_batch", "wgmma"),
-    hopper.SetMaxRegisters: ("T.set_max_nreg", "tma"),
-    blackwell.TensorGemm: ("T.tcgen05_gemm", "tcgen05"),
-    blackwell.BarrierCommit: ("T.tcgen05_mma_arrive", "tcgen05"),
-}
-_HINTS = {
-    "tma": "roles (tile operations under conditions on the thread's index, too), explicit barriers: for sm_90a and up",
-    "wgmma": "T.gemm multiplies by what the target has",
-    "tcgen05": "T.gemm into a fragment multiplies by what the target has",
-}
+_ROLES = "roles (tile operations under conditions on the thread's index, too), explicit barriers: for sm_90a and up"
+_PRODUCTS = "T.gemm multiplies by what the target has"
 
 
 def _check_target(op: Op, context: PassContext) -> None:
     target = context.target
-    name, feature = _NEEDS.get(type(op), ("", ""))
-    if isinstance(op, tile.Alloc) and op.type_.space == "tmem":
-        name, feature = "T.alloc_tmem", "tcgen05"
+    name, feature = op.needs
     if name and not target.has(feature):
-        raise TargetError(f"{target} has no {name}", op.loc, _HINTS[feature])
+        raise TargetError(f"{target} has no {name}", op.loc, _ROLES if feature == "tma" else _PRODUCTS)
     if isinstance(op, explicit.Shuffle) and op.width > target.lanes:
         raise TargetError(f"T.shfl_* among {op.width} threads: a warp of {target} has {target.lanes}", op.loc)
 
@@ -119,13 +100,6 @@ def _check_target(op: Op, context: PassContext) -> None:
 def _is_ordering(op: Op) -> bool:
     """Whether the program orders accesses here by itself, among the threads of a block."""
     return any(sync.on != "cluster" for sync in op.syncs())
-
-
-def _in_flight(op: Op) -> bool:
-    """Whether the program waits by itself for what the operation starts."""
-    if isinstance(op, tile.Alloc):
-        return op.type_.space == "tmem"
-    return isinstance(op, explicit.BulkStore | blackwell.TensorGemm) or (isinstance(op, tile.Gemm) and op.in_flight)
 
 
 def _has_explicit_sync(block: Block) -> bool:

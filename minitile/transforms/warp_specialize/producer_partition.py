@@ -34,7 +34,7 @@ from minitile.analysis.variables import is_shared
 from minitile.hardware import TMA_BOX
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import control, tile
+from minitile.ir.ops import control, tile, views
 from minitile.ir.rewrite import free_values
 from minitile.ir.types import ScalarType, TensorType, TileType
 from minitile.transforms.pipeline.ahead import READS
@@ -76,6 +76,13 @@ class Ring:
         return sum(math.prod(b.shape) * b.dtype.bytes for b in self.buffers)
 
 
+def _loaded(value: Value | None) -> Value | None:
+    """The buffer that a tile is loaded from, in whatever shape."""
+    while value is not None and isinstance(value.op, views.Reshape | tile.Permute):
+        value = value.op.a
+    return value.op.mem if value is not None and isinstance(value.op, tile.Load) else None
+
+
 @dataclass
 class Rings:
     """The rings in the order of their copies, and what the producer needs besides (see `Slice`)."""
@@ -88,7 +95,8 @@ class Rings:
     def __post_init__(self) -> None:
         self.copies = {c: ring for ring in self.rings for c in ring.copies}
         self.of = {buffer: ring for ring in self.rings for buffer in ring.buffers}
-        self.multiplied = {v for op in self.slice.places.block if isinstance(op, tile.Gemm) for v in (op.a, op.b)}
+        gemms = [op for op in self.slice.places.block if isinstance(op, tile.Gemm)]
+        self.multiplied = {v for op in gemms for v in (op.a, op.b, _loaded(op.a_scale), _loaded(op.b_scale))} - {None}
         self.pipeline_states = list(dict.fromkeys(ring.pipeline_state for ring in self.rings))
         self.users: dict[Value, list[Op]] = {buffer: [] for buffer in self.of}  # besides the copies, in order
         for op in self.slice.places.block:

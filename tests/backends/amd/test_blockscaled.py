@@ -181,6 +181,17 @@ def test_packed_in_registers_and_in_parts(in_registers):
     assert error(c, exact(a, sa) @ exact(b, sb).T) < 1e-6
 
 
+def test_scales_in_packs():
+    """As cuBLAS takes them: rows that do not fill a pack, and several words of K."""
+    (a, sa), (b, sb) = operands(140, 130, 320, "e4m3", "e2m1")
+    c = np.full((140, 130), np.nan, np.float32)
+    arrays = [pack(a, "e4m3"), pack(b, "e2m1"), gemm_mx.pack_scales(sa), gemm_mx.pack_scales(sb), c]
+    kernel = gemm_mx.gemm_mx_packed("e4m3", "e2m1")
+    options = {"block_K": 256, "num_stages": 2, "threads": 256, "blocks": 2}
+    kernel.compile(*arrays, target="gfx950", **options).simulate(*arrays, schedule="random")
+    assert error(c, exact(a, sa) @ exact(b, sb).T) <= 1e-6
+
+
 def test_extreme_scales():
     """0 is 2^-127, 254 is 2^127, 255 NaN: in its row, or its column, and there alone."""
     (a, sa), (b, sb) = operands(64, 64, 128, "e4m3", "e2m1", seed=5)

@@ -179,10 +179,10 @@ endif.120:
   %v.148 = phi <8 x bfloat> [%l.145, %loaded.141], [<bfloat 0xR0000, bfloat 0xR0000, bfloat 0xR0000, bfloat 0xR0000, bfloat 0xR0000, bfloat 0xR0000, bfloat 0xR0000, bfloat 0xR0000>, %else.119], !dbg !19
   %v.149 = add i32 %v.93, %v.108, !dbg !22
   %v.150 = add i32 %v.94, %v.113, !dbg !22
-  fence syncscope("singlethread") release, !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
-  call void @llvm.amdgcn.s.waitcnt(i32 49279), !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
-  call void @llvm.amdgcn.s.barrier(), !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
-  fence syncscope("singlethread") acquire, !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
+  fence syncscope("singlethread") release, !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
+  call void @llvm.amdgcn.s.waitcnt(i32 49279), !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
+  call void @llvm.amdgcn.s.barrier(), !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
+  fence syncscope("singlethread") acquire, !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
   %p.151 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.149, !dbg !22
   %l.152 = load <8 x bfloat>, ptr addrspace(3) %p.151, align 16, !dbg !22
   %p.153 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.149, !dbg !22
@@ -284,16 +284,16 @@ attributes #0 = { nounwind "amdgpu-agpr-alloc"="0" "amdgpu-flat-work-group-size"
 !8 = !DIFile(filename: "examples/gemm.py", directory: "")
 !9 = !DISubroutineType(types: !{null})
 !10 = distinct !DICompileUnit(language: DW_LANG_C, file: !8, producer: "minitile", isOptimized: true, runtimeVersion: 0, emissionKind: DebugDirectivesOnly)
-!11 = distinct !DISubprogram(name: "gemm__block_M32_block_N16_threads64", scope: !8, file: !8, line: 51, type: !9, scopeLine: 51, spFlags: DISPFlagDefinition, unit: !10)
-!12 = !DILocation(line: 51, column: 46, scope: !11)
-!13 = !DILocation(line: 51, column: 14, scope: !11)
-!14 = !DILocation(line: 54, column: 24, scope: !11)
-!15 = !DILocation(line: 55, column: 24, scope: !11)
-!16 = !DILocation(line: 57, column: 13, scope: !11)
-!17 = !DILocation(line: 58, column: 34, scope: !11)
-!18 = !DILocation(line: 58, column: 22, scope: !11)
-!19 = !DILocation(line: 58, column: 13, scope: !11)
-!20 = !DILocation(line: 62, column: 21, scope: !11)
-!21 = !DILocation(line: 64, column: 21, scope: !11)
-!22 = !DILocation(line: 67, column: 17, scope: !11)
-!23 = !DILocation(line: 68, column: 13, scope: !11)
+!11 = distinct !DISubprogram(name: "gemm__block_M32_block_N16_threads64", scope: !8, file: !8, line: 53, type: !9, scopeLine: 53, spFlags: DISPFlagDefinition, unit: !10)
+!12 = !DILocation(line: 53, column: 40, scope: !11)
+!13 = !DILocation(line: 55, column: 14, scope: !11)
+!14 = !DILocation(line: 58, column: 24, scope: !11)
+!15 = !DILocation(line: 59, column: 24, scope: !11)
+!16 = !DILocation(line: 61, column: 13, scope: !11)
+!17 = !DILocation(line: 62, column: 34, scope: !11)
+!18 = !DILocation(line: 62, column: 22, scope: !11)
+!19 = !DILocation(line: 62, column: 13, scope: !11)
+!20 = !DILocation(line: 66, column: 21, scope: !11)
+!21 = !DILocation(line: 68, column: 21, scope: !11)
+!22 = !DILocation(line: 71, column: 17, scope: !11)
+!23 = !DILocation(line: 72, column: 13, scope: !11)

@@ -177,8 +177,8 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
 .LBB0_8:
     s_bitset1_b32 s7, 14
     v_or_b32_e32 v35, s7, v33
-    s_waitcnt lgkmcnt(0)  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
-    s_barrier  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
+    s_waitcnt lgkmcnt(0)  ; thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
+    s_barrier  ; thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
     ds_read_b128 v[62:65], v35
     v_add_u32_e32 v60, s6, v31
     ds_read_b128 v[66:69], v35 offset:2048

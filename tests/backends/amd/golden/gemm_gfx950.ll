@@ -185,11 +185,11 @@ entry:
   %p.167 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.162, !dbg !21
   %v.168 = select i1 %v.147, i32 %v.93, i32 -2147483648, !dbg !21
   call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %rsrc.166, ptr addrspace(3) %p.167, i32 16, i32 %v.168, i32 0, i32 0, i32 0), !alias.scope !6, !dbg !21
-  call void @llvm.amdgcn.s.waitcnt(i32 3958), !dbg !22  ; cdna4_interleave: RAW A_shared, B_shared, gemm.py:62+64 -> gemm.py:67
-  fence syncscope("singlethread") release, !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
-  call void @llvm.amdgcn.s.waitcnt(i32 49279), !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
-  call void @llvm.amdgcn.s.barrier(), !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
-  fence syncscope("singlethread") acquire, !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
+  call void @llvm.amdgcn.s.waitcnt(i32 3958), !dbg !22  ; cdna4_interleave: RAW A_shared, B_shared, gemm.py:66+68 -> gemm.py:71
+  fence syncscope("singlethread") release, !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
+  call void @llvm.amdgcn.s.waitcnt(i32 49279), !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
+  call void @llvm.amdgcn.s.barrier(), !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
+  fence syncscope("singlethread") acquire, !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
   %p.169 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.109, !dbg !22
   %l.170 = load <8 x bfloat>, ptr addrspace(3) %p.169, align 16, !noalias !6, !dbg !22
   %p.171 = getelementptr i8, ptr addrspace(3) @lds.1.B_shared, i32 %v.110, !dbg !22
@@ -211,7 +211,7 @@ for.175:
   %v.187 = phi i64 [%v.174, %entry], [%v.245, %for.175], !dbg !19
   %v.188 = add i32 %k.178, 1, !dbg !19
   call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !19
-  call void @llvm.amdgcn.s.waitcnt(i32 49279), !dbg !19  ; cdna4_interleave: RAW registers: fragments of A_shared, B_shared before they are multiplied, gemm.py:67 -> gemm.py:67
+  call void @llvm.amdgcn.s.waitcnt(i32 49279), !dbg !19  ; cdna4_interleave: RAW registers: fragments of A_shared, B_shared before they are multiplied, gemm.py:71 -> gemm.py:71
   %v.189 = mul i32 %slot.183, 2048, !dbg !22
   %v.190 = add i32 %v.109, %v.189, !dbg !22
   %p.191 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.190, !dbg !22
@@ -223,13 +223,13 @@ for.175:
   call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
   call void @llvm.amdgcn.s.setprio(i16 0), !dbg !22
   call void @llvm.amdgcn.sched.barrier(i32 0), !dbg !22
-  call void @llvm.amdgcn.s.waitcnt(i32 3955), !dbg !22  ; cdna4_interleave: RAW A_shared, B_shared, gemm.py:62+64 -> gemm.py:67
+  call void @llvm.amdgcn.s.waitcnt(i32 3955), !dbg !22  ; cdna4_interleave: RAW A_shared, B_shared, gemm.py:66+68 -> gemm.py:71
   %v.195 = mul i32 %slot_ahead.184, 2048, !dbg !22
   %v.196 = add i32 %v.109, %v.195, !dbg !22
-  fence syncscope("singlethread") release, !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
-  call void @llvm.amdgcn.s.waitcnt(i32 49279), !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
-  call void @llvm.amdgcn.s.barrier(), !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
-  fence syncscope("singlethread") acquire, !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
+  fence syncscope("singlethread") release, !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
+  call void @llvm.amdgcn.s.waitcnt(i32 49279), !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
+  call void @llvm.amdgcn.s.barrier(), !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
+  fence syncscope("singlethread") acquire, !dbg !22  ; thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
   %p.197 = getelementptr i8, ptr addrspace(3) @lds.0.A_shared, i32 %v.196, !dbg !22
   %l.198 = load <8 x bfloat>, ptr addrspace(3) %p.197, align 16, !noalias !6, !dbg !22
   %v.199 = add i32 %v.188, 2, !dbg !19
@@ -300,7 +300,7 @@ for_end.176:
   %v.254 = phi i32 [0, %entry], [%v.243, %for.175], !dbg !19
   %v.255 = phi i64 [%v.173, %entry], [%v.244, %for.175], !dbg !19
   %v.256 = phi i64 [%v.174, %entry], [%v.245, %for.175], !dbg !19
-  call void @llvm.amdgcn.s.waitcnt(i32 3952), !dbg !19  ; cdna4_interleave: WAW A_shared, B_shared: complete before the memory is given back, gemm.py:62+64
+  call void @llvm.amdgcn.s.waitcnt(i32 3952), !dbg !19  ; cdna4_interleave: WAW A_shared, B_shared: complete before the memory is given back, gemm.py:66+68
   %v.257 = shufflevector <4 x float> %C_local.248, <4 x float> poison, <2 x i32> <i32 0, i32 1>, !dbg !23
   %v.258 = shufflevector <4 x float> %C_local.248, <4 x float> poison, <2 x i32> <i32 2, i32 3>, !dbg !23
   %v.259 = shufflevector <4 x float> %C_local.249, <4 x float> poison, <2 x i32> <i32 0, i32 1>, !dbg !23
@@ -369,16 +369,16 @@ attributes #0 = { nounwind "amdgpu-agpr-alloc"="0" "amdgpu-flat-work-group-size"
 !8 = !DIFile(filename: "examples/gemm.py", directory: "")
 !9 = !DISubroutineType(types: !{null})
 !10 = distinct !DICompileUnit(language: DW_LANG_C, file: !8, producer: "minitile", isOptimized: true, runtimeVersion: 0, emissionKind: DebugDirectivesOnly)
-!11 = distinct !DISubprogram(name: "gemm__block_M32_block_N16_threads64", scope: !8, file: !8, line: 51, type: !9, scopeLine: 51, spFlags: DISPFlagDefinition, unit: !10)
-!12 = !DILocation(line: 51, column: 46, scope: !11)
-!13 = !DILocation(line: 51, column: 14, scope: !11)
-!14 = !DILocation(line: 54, column: 24, scope: !11)
-!15 = !DILocation(line: 55, column: 24, scope: !11)
-!16 = !DILocation(line: 57, column: 13, scope: !11)
-!17 = !DILocation(line: 58, column: 34, scope: !11)
-!18 = !DILocation(line: 58, column: 22, scope: !11)
-!19 = !DILocation(line: 58, column: 13, scope: !11)
-!20 = !DILocation(line: 62, column: 21, scope: !11)
-!21 = !DILocation(line: 64, column: 21, scope: !11)
-!22 = !DILocation(line: 67, column: 17, scope: !11)
-!23 = !DILocation(line: 68, column: 13, scope: !11)
+!11 = distinct !DISubprogram(name: "gemm__block_M32_block_N16_threads64", scope: !8, file: !8, line: 53, type: !9, scopeLine: 53, spFlags: DISPFlagDefinition, unit: !10)
+!12 = !DILocation(line: 53, column: 40, scope: !11)
+!13 = !DILocation(line: 55, column: 14, scope: !11)
+!14 = !DILocation(line: 58, column: 24, scope: !11)
+!15 = !DILocation(line: 59, column: 24, scope: !11)
+!16 = !DILocation(line: 61, column: 13, scope: !11)
+!17 = !DILocation(line: 62, column: 34, scope: !11)
+!18 = !DILocation(line: 62, column: 22, scope: !11)
+!19 = !DILocation(line: 62, column: 13, scope: !11)
+!20 = !DILocation(line: 66, column: 21, scope: !11)
+!21 = !DILocation(line: 68, column: 21, scope: !11)
+!22 = !DILocation(line: 71, column: 17, scope: !11)
+!23 = !DILocation(line: 72, column: 13, scope: !11)

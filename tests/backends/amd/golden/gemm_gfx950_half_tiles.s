@@ -102,8 +102,8 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     s_mov_b32 s16, 0
     v_lshl_or_b32 v17, v3, 5, v1
     v_bfe_u32 v16, v0, 4, 2
-    s_waitcnt vmcnt(9) lgkmcnt(0)  ; cdna4_half_tiles: RAW A_shared, B_shared, gemm.py:62+64 -> gemm.py:67 | thread_barriers: RAW B_shared, gemm.py:64 -> gemm.py:67
-    s_barrier  ; thread_barriers: RAW B_shared, gemm.py:64 -> gemm.py:67
+    s_waitcnt vmcnt(9) lgkmcnt(0)  ; cdna4_half_tiles: RAW A_shared, B_shared, gemm.py:66+68 -> gemm.py:71 | thread_barriers: RAW B_shared, gemm.py:68 -> gemm.py:71
+    s_barrier  ; thread_barriers: RAW B_shared, gemm.py:68 -> gemm.py:71
     s_cbranch_scc1 .LBB0_3
     v_mul_u32_u24_e32 v0, 0x80, v17
     v_mul_u32_u24_e32 v2, 16, v16
@@ -157,8 +157,8 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     s_mov_b32 s0, s12
     s_mov_b32 m0, s18
     s_lshl_b32 s4, s4, 12
-    s_waitcnt vmcnt(6) lgkmcnt(0)  ; cdna4_half_tiles: RAW A_shared, B_shared, gemm.py:62+64 -> gemm.py:67 | thread_barriers: WAR A_shared, gemm.py:67 -> gemm.py:62
-    s_barrier  ; thread_barriers: WAR A_shared, gemm.py:67 -> gemm.py:62
+    s_waitcnt vmcnt(6) lgkmcnt(0)  ; cdna4_half_tiles: RAW A_shared, B_shared, gemm.py:66+68 -> gemm.py:71 | thread_barriers: WAR A_shared, gemm.py:71 -> gemm.py:66
+    s_barrier  ; thread_barriers: WAR A_shared, gemm.py:71 -> gemm.py:66
     buffer_load_dwordx4 v18, s[0:3], 0 offen lds
     s_add_i32 m0, s18, 0x1000
     s_sub_i32 s19, s18, s4
@@ -185,7 +185,7 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     v_mfma_f32_16x16x32_bf16 v[12:15], v[34:37], v[30:33], v[12:15]
     s_setprio 0
     v_add_u32_e32 v42, s16, v25
-    s_waitcnt lgkmcnt(0)  ; cdna4_half_tiles: RAW registers: fragments of A_shared, B_shared before they are multiplied, gemm.py:67 -> gemm.py:67
+    s_waitcnt lgkmcnt(0)  ; cdna4_half_tiles: RAW registers: fragments of A_shared, B_shared before they are multiplied, gemm.py:71 -> gemm.py:71
     ds_read_b128 v[56:59], v42 offset:2048
     s_setprio 1
     v_mfma_f32_16x16x32_bf16 v[0:3], v[38:41], v[44:47], v[0:3]
@@ -196,8 +196,8 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     s_bitset1_b32 s20, 14
     v_add_u32_e32 v34, s20, v24
     v_add_u32_e32 v35, s20, v25
-    s_waitcnt vmcnt(6) lgkmcnt(0)  ; cdna4_half_tiles: RAW A_shared, B_shared, gemm.py:62+64 -> gemm.py:67 | thread_barriers: RAW B_shared, gemm.py:64 -> gemm.py:67
-    s_barrier  ; thread_barriers: RAW B_shared, gemm.py:64 -> gemm.py:67
+    s_waitcnt vmcnt(6) lgkmcnt(0)  ; cdna4_half_tiles: RAW A_shared, B_shared, gemm.py:66+68 -> gemm.py:71 | thread_barriers: RAW B_shared, gemm.py:68 -> gemm.py:71
+    s_barrier  ; thread_barriers: RAW B_shared, gemm.py:68 -> gemm.py:71
     ds_read_b128 v[38:41], v34
     ds_read_b128 v[34:37], v35
     s_setprio 1
@@ -268,7 +268,7 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     v_cvt_pk_bf16_f32 v12, v12, v13
     v_cvt_pk_bf16_f32 v13, v14, v15
     v_lshl_add_u64 v[4:5], s[8:9], 0, v[4:5]
-    s_waitcnt vmcnt(0)  ; cdna4_half_tiles: WAW A_shared, B_shared: complete before the memory is given back, gemm.py:62+64
+    s_waitcnt vmcnt(0)  ; cdna4_half_tiles: WAW A_shared, B_shared: complete before the memory is given back, gemm.py:66+68
     v_cvt_pk_bf16_f32 v8, v8, v9
     v_cvt_pk_bf16_f32 v9, v10, v11
     global_store_dwordx2 v[4:5], v[12:13], off

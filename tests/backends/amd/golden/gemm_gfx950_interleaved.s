@@ -88,8 +88,8 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     s_cmp_lt_i32 s13, 1
     v_lshl_or_b32 v17, v3, 5, v1
     v_bfe_u32 v16, v0, 4, 2
-    s_waitcnt vmcnt(3) lgkmcnt(0)  ; cdna4_interleave: RAW A_shared, B_shared, gemm.py:62+64 -> gemm.py:67 | thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
-    s_barrier  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
+    s_waitcnt vmcnt(3) lgkmcnt(0)  ; cdna4_interleave: RAW A_shared, B_shared, gemm.py:66+68 -> gemm.py:71 | thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
+    s_barrier  ; thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
     s_cbranch_scc1 .LBB0_3
     v_mul_u32_u24_e32 v0, 0x80, v17
     v_mul_u32_u24_e32 v2, 16, v16
@@ -146,7 +146,7 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     s_cselect_b32 s2, 0x80000000, 0
     s_and_b32 s1, s1, 0xffff
     s_add_i32 m0, s23, 0x1800
-    s_waitcnt lgkmcnt(0)  ; cdna4_interleave: RAW registers: fragments of A_shared, B_shared before they are multiplied, gemm.py:67 -> gemm.py:67
+    s_waitcnt lgkmcnt(0)  ; cdna4_interleave: RAW registers: fragments of A_shared, B_shared before they are multiplied, gemm.py:71 -> gemm.py:71
     buffer_load_dwordx4 v21, s[0:3], 0 offen lds
     v_add_u32_e32 v38, s20, v24
     ds_read_b128 v[38:41], v38 offset:2048
@@ -165,7 +165,7 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     v_mfma_f32_16x16x32_bf16 v[0:3], v[34:37], v[26:29], v[0:3]
     s_setprio 0
     v_lshl_add_u32 v34, s19, 13, v23
-    s_waitcnt lgkmcnt(0)  ; cdna4_interleave: RAW registers: fragments of B_shared before they are multiplied, gemm.py:67 -> gemm.py:67 | cdna4_interleave: RAW registers: fragments of A_shared, B_shared before they are multiplied, gemm.py:67 -> gemm.py:67
+    s_waitcnt lgkmcnt(0)  ; cdna4_interleave: RAW registers: fragments of B_shared before they are multiplied, gemm.py:71 -> gemm.py:71 | cdna4_interleave: RAW registers: fragments of A_shared, B_shared before they are multiplied, gemm.py:71 -> gemm.py:71
     ds_read_b128 v[42:45], v34
     ds_read_b128 v[46:49], v34 offset:2048
     s_setprio 1
@@ -182,8 +182,8 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     s_setprio 0
     v_add_u32_e32 v26, s22, v22
     v_add_u32_e32 v34, s16, v24
-    s_waitcnt vmcnt(0) lgkmcnt(0)  ; cdna4_interleave: RAW A_shared, B_shared, gemm.py:62+64 -> gemm.py:67 | thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
-    s_barrier  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
+    s_waitcnt vmcnt(0) lgkmcnt(0)  ; cdna4_interleave: RAW A_shared, B_shared, gemm.py:66+68 -> gemm.py:71 | thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
+    s_barrier  ; thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
     ds_read_b128 v[30:33], v26
     ds_read_b128 v[26:29], v26 offset:2048
     ds_read_b128 v[34:37], v34 offset:16384
@@ -251,7 +251,7 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     v_mul_lo_u32 v10, v10, s0
     v_add3_u32 v7, v11, v7, v10
     v_lshl_add_u64 v[6:7], s[8:9], 0, v[6:7]
-    s_waitcnt vmcnt(0)  ; cdna4_interleave: WAW A_shared, B_shared: complete before the memory is given back, gemm.py:62+64
+    s_waitcnt vmcnt(0)  ; cdna4_interleave: WAW A_shared, B_shared: complete before the memory is given back, gemm.py:66+68
     v_cvt_pk_bf16_f32 v0, v0, v1
     v_cvt_pk_bf16_f32 v1, v2, v3
     global_store_dwordx2 v[6:7], v[8:9], off

@@ -119,8 +119,8 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     s_lshl_b32 s1, s1, 12
     s_bitset1_b32 s1, 14
     v_add_u32_e32 v26, s16, v22
-    s_waitcnt vmcnt(0) lgkmcnt(0)  ; software_pipeline: RAW A_shared, B_shared, gemm.py:62+64 -> gemm.py:67 | thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
-    s_barrier  ; thread_barriers: RAW A_shared, gemm.py:62 -> gemm.py:67
+    s_waitcnt vmcnt(0) lgkmcnt(0)  ; software_pipeline: RAW A_shared, B_shared, gemm.py:66+68 -> gemm.py:71 | thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
+    s_barrier  ; thread_barriers: RAW A_shared, gemm.py:66 -> gemm.py:71
     ds_read_b128 v[30:33], v26
     ds_read_b128 v[34:37], v26 offset:2048
     v_or_b32_e32 v26, s1, v24
@@ -212,7 +212,7 @@ gemm__block_M64_block_N32_block_K64_num_stages2:
     v_cvt_pk_bf16_f32 v4, v4, v5
     v_cvt_pk_bf16_f32 v5, v6, v7
     v_lshl_add_u64 v[2:3], s[8:9], 0, v[2:3]
-    s_waitcnt vmcnt(0)  ; software_pipeline: WAW A_shared, B_shared: complete before the memory is given back, gemm.py:62+64
+    s_waitcnt vmcnt(0)  ; software_pipeline: WAW A_shared, B_shared: complete before the memory is given back, gemm.py:66+68
     v_cvt_pk_bf16_f32 v6, v12, v13
     v_cvt_pk_bf16_f32 v7, v14, v15
     global_store_dwordx2 v[2:3], v[4:5], off

@@ -247,14 +247,18 @@ def attention_roles(
                         if k > 0:
                             T.mbarrier_wait_parity(kv_free[item % slots], (item // slots + 1) % 2)
                             T.tma_copy(
-                                V[batch, head, (k - 1) * KEYS, 0], KV_shared[item % slots, :, :], barrier=kv_full[item % slots]
+                                V[batch, head, (k - 1) * KEYS, 0],
+                                KV_shared[item % slots, :, :],
+                                barrier=kv_full[item % slots],
                             )
                             T.mbarrier_arrive(kv_full[item % slots])
                             item += 1
                         if k < n:
                             T.mbarrier_wait_parity(kv_free[item % slots], (item // slots + 1) % 2)
                             T.tma_copy(
-                                K[batch, head, k * KEYS, 0], KV_shared[item % slots, :, :], barrier=kv_full[item % slots]
+                                K[batch, head, k * KEYS, 0],
+                                KV_shared[item % slots, :, :],
+                                barrier=kv_full[item % slots],
                             )
                             T.mbarrier_arrive(kv_full[item % slots])
                             item += 1

@@ -453,7 +453,9 @@ def _view(what: str, buffer: Any, shape: Any, dtype: Any) -> Memory:
         raise trace.error(f"{what} of {buffer.describe()} as {'×'.join(map(str, items))}", f"it has {count} elements")
     kind = TensorView if buffer.space == "tmem" else ViewOp
     if kind is TensorView and dims[0] != buffer.shape[0]:
-        raise trace.error(f"{what} of {buffer.describe()} as {'×'.join(map(str, dims))}", "its rows are lanes, and stay")
+        raise trace.error(
+            f"{what} of {buffer.describe()} as {'×'.join(map(str, dims))}", "its rows are lanes, and stay"
+        )
     value = trace.b.emit(kind(buffer.value, tuple(dims), to)).result
     value.name = buffer.value.name
     if buffer.space != "shared":

@@ -20,7 +20,14 @@ pytestmark = pytest.mark.parametrize("target", TARGETS)
 
 
 def computed(
-    target: str, m: int, n: int, d: int = 64, causal: bool = False, schedule: str = "lazy", scaled: float = 1, **given: Any
+    target: str,
+    m: int,
+    n: int,
+    d: int = 64,
+    causal: bool = False,
+    schedule: str = "lazy",
+    scaled: float = 1,
+    **given: Any,
 ) -> tuple[float, np.ndarray, Any]:
     """The error, the output and the kernel; two blocks take the tiles. `scaled`: the last queries and keys by that."""
     q, k, v, o = attention_roles.arguments(1, 2 if m < 100 else 1, m, n, d, m + n)
@@ -60,10 +67,10 @@ def test_heads_of_128(target: str) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.125])
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("d", [64, 128])
-def test_registers(target: str, d: int, causal: bool, share: float) -> None:
+@pytest.mark.parametrize(("d", "s"), [(64, 300), (128, 256), (128, 300)])
+def test_registers(target: str, d: int, s: int, causal: bool, share: float) -> None:
     """ptxas, which alone honours the roles' budgets, has nothing to say."""
-    arrays = attention_roles.arguments(1, 1, 256, 256, d)
+    arrays = attention_roles.arguments(1, 1, s, s, d)
     kernel = attention_roles.attention_roles.compile(*arrays, target=target, D=d, causal=causal, share=share)
     budgets = [int(n) for n in re.findall(r"setmaxnreg\.\w+\S* (\d+);", kernel.asm["ptx"])]
     assert sum(budgets) * 128 <= 65536

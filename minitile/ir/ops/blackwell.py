@@ -154,7 +154,10 @@ class TensorGemm(Product, name="tensor_gemm", stage="tile", uniform=True):
             reads += () if scale is None else ((scale, None),)
             reads += () if source is None else ((source, slot),)
         return (
-            *(Access("read", viewed(mem), slot, proxy=_proxy(mem), threads="one", pipeline=ring) for mem, slot in reads),
+            *(
+                Access("read", viewed(mem), slot, proxy=_proxy(mem), threads="one", pipeline=ring)
+                for mem, slot in reads
+            ),
             Access("write", viewed(self.d), self.d_slot, threads="one", pipeline=ring),
         )
 

@@ -60,8 +60,8 @@ NAMES = {"copy": "copies", "special": "MUFU"}
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel: its name, and how it is compiled; `step`: elements of K in a turn of the inner loops. `inner`: a turn is
-    one of the inner loops."""
+    """A kernel: its name, and how it is compiled; `step`: elements of K in a turn of the inner loops. `inner`: a turn
+    is one of the inner loops."""
 
     name: str
     compile: Callable[[], Any]

@@ -2,7 +2,7 @@
 ping-pong, a warpgroup that corrects the output, one that issues products, one that copies (docs/blackwell.md).
 
     warpgroups 0, 1   scores of their 128 queries from tensor memory, weights back into the same columns
-    warpgroup 2       scales the output in tensor memory where a maximum has moved much, divides and stores it at the end
+    warpgroup 2       scales the output in tensor memory where a maximum has moved much; at the end divides and stores
     warpgroup 3       issues products: scores = Q · Kᵀ, output += weights · V
     warpgroup 4       copies by TMA: Q once for each tile, K and V through one ring
 

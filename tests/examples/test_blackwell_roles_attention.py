@@ -83,16 +83,16 @@ def test_registers(target: str, d: int, s: int, causal: bool, share: float) -> N
 
 
 def order_between_roles(text: str, entry: str) -> Iterator[Mutant]:
-    """What is there once for each wait, arrival, commit and dealloc. Barriers and fences inside a role are left out: the
-    compiler puts some between the correction's stores of 16 columns each, which do not touch the same bytes."""
+    """Waits, arrivals, commits, the dealloc. Barriers and fences inside a role are left out: the compiler puts some
+    between the correction's stores of 16 columns each, which do not touch the same bytes."""
     words = ("mbarrier.try_wait", "mbarrier.arrive", "commit", "dealloc", "wait::")
     return (each for each in removals(text, entry) if any(word in each.instruction for word in words))
 
 
 @pytest.mark.slow
 def test_mutants(target: str) -> None:
-    """Without any one of its waits, arrivals, commits, or its dealloc, the kernel is at fault: two tiles of two blocks of
-    keys each, by one block, with maxima that move."""
+    """Without any one of its waits, arrivals, commits, or its dealloc, the kernel is at fault: two tiles of two blocks
+    of keys each, by one block, with maxima that move."""
     q, k, v, o = attention_roles.arguments(1, 1, 260, 200, 64)
     k[..., 128:, :] *= np.asarray(8, k.dtype)
     kernel = attention_roles.attention_roles.compile(q, k, v, o, target=target, D=64, blocks=1, headroom=0.0)

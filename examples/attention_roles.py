@@ -177,7 +177,6 @@ def attention_roles(
                             part[i, j] *= factor[i]
                         T.copy(part, O_shared[h, 0, c * PART])
                     T.tma_copy(O_shared[h, :, :], O[batch, head, first + h * ROWS, 0])
-                    T.tma_store_arrive()
                 message += 1
                 done = T.if_then_else(n > 0, done + 1, done)
             T.tma_store_wait(0, read=False)

@@ -83,8 +83,8 @@ def test_registers(target: str, d: int, s: int, causal: bool, share: float) -> N
 
 
 def order_between_roles(text: str, entry: str) -> Iterator[Mutant]:
-    """Waits, arrivals, commits, the dealloc. What orders accesses inside a role is left out: the compiler puts barriers,
-    fences and waits between parts of some columns each, which do not touch the same bytes."""
+    """Waits, arrivals, commits, the dealloc. What orders accesses inside a role is left out: the compiler puts
+    barriers, fences and waits between parts of some columns each, which do not touch the same bytes."""
     words = ("mbarrier.try_wait", "mbarrier.arrive", "tcgen05.commit", "dealloc")
     return (each for each in removals(text, entry) if any(word in each.instruction for word in words))
 

@@ -17,7 +17,8 @@ unit. Latencies, conflicts of banks, clocks that fall under load come on top.
     copies          64 bytes from L2                 hardware.Rates; no source for this GPU: not among the busiest
 
 Products read A and B from shared memory once for each 128 rows, B by halves where two blocks are a pair, and A from
-tensor memory where it is there. That they read and write accumulators costs nothing here.
+tensor memory where it is there. That they read and write accumulators costs nothing here. An exponential by polynomial
+is 8 instructions. The output of attention with roles is scaled in no turn: its maxima have settled.
 """
 
 from __future__ import annotations
@@ -36,13 +37,14 @@ import minitile as mt
 from minitile.backends.nvidia.blackwell.layouts import ROWS
 from minitile.backends.nvidia.targets import TARGETS
 from minitile.ir.core import Block, Kernel, Op
-from minitile.ir.ops import blackwell, control, roles
+from minitile.ir.ops import arith, blackwell, control, explicit, roles
 from minitile.ir.parser import parse_kernel
 from minitile.ir.types import PACKED, BufferType
 from minitile.transforms.schedule.cost import cost_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 import attention
+import attention_roles
 import gemm
 import gemm_mx
 import gemm_persistent
@@ -52,16 +54,19 @@ UNITS = ("tensor", "shared", "tensor memory", "MUFU", "arithmetic", "issue", "co
 TENSOR_MEMORY, LANES = 256, 128  # bytes of ld and st, threads whose instruction is issued in a cycle
 WIDE = 16  # bytes that a thread moves by one instruction
 DEPTH = 4096  # K of the GEMMs
+POLYNOMIAL = 8  # instructions of an exponential by polynomial (lowering/expand_math.py)
 NAMES = {"copy": "copies", "special": "MUFU"}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel: its name, and how it is compiled; `step`: elements of K in a turn of the inner loops."""
+    """A kernel: its name, and how it is compiled; `step`: elements of K in a turn of the inner loops. `inner`: a turn
+    is one of the inner loops."""
 
     name: str
     compile: Callable[[], Any]
     step: int = DEPTH
+    inner: bool = False
 
 
 def _arrays(m: int, n: int, k: int, element: str, result: str) -> list[Any]:
@@ -100,6 +105,13 @@ def _attention() -> Case:
     return Case("attention, heads of 128", lambda: kernel.compile(*arrays, target=TARGET.name, **given))
 
 
+def _roles_attention(share: float) -> Case:
+    arrays = [mt.spec((1, 16, 4096, 128), "bfloat16")] * 4
+    kernel, by = attention_roles.attention_roles, f", {share:.1%} of exp2 by polynomial" if share else ""
+    compiled = lambda: kernel.compile(*arrays, target=TARGET.name, share=share)  # noqa: E731
+    return Case(f"attention, roles{by}", compiled, inner=True)
+
+
 CASES = (
     _plain("bf16", "bfloat16", "bfloat16", block_K=64),
     _pair(),
@@ -111,6 +123,9 @@ CASES = (
     _scaled("e2m1", 16, "uint8", "float8_e4m3fn", "nvf4"),
     _scaled("e2m1", 16, "uint8", "float8_e4m3fn", "nvf4, pairs", 2),
     _attention(),
+    _roles_attention(0.0),
+    _roles_attention(0.125),
+    _roles_attention(0.25),
 )
 
 # The model ----------------------------------------------------------------------------------------------------------
@@ -125,8 +140,18 @@ def busy(op: Op) -> Counter[str]:
         size = math.prod(moved.shape) * moved.dtype.bits / 8
         return Counter({"tensor memory": size / TENSOR_MEMORY})
     unit, cycles = cost_of(op, TARGET.rates)
+    if isinstance(op, explicit.BulkLoad):
+        unit, cycles = "copy", math.prod(op.shape) * op.dst.dtype.bits / 8 / TARGET.rates.copied
     found = Counter({NAMES.get(unit, unit): cycles} if unit else {})
-    if isinstance(op, roles.TmaCopy):
+    if isinstance(op, explicit.BulkLoad):
+        found["shared"] += cycles * TARGET.rates.copied / TARGET.rates.shared
+    elif isinstance(op, arith.Exp2) and op.polynomial:
+        elements = cycles * TARGET.rates.special
+        instructions = elements * (1 - op.polynomial + POLYNOMIAL * op.polynomial)
+        found["MUFU"] = cycles * (1 - op.polynomial)
+        found["arithmetic"] += elements * op.polynomial * POLYNOMIAL / TARGET.rates.arithmetic
+        found["issue"] += instructions / LANES
+    elif isinstance(op, roles.TmaCopy):
         found["shared"] += math.prod(op.dst.shape) * op.dst.dtype.bits / 8 / TARGET.rates.shared
     elif unit in ("arithmetic", "special"):
         found["issue"] += cycles * (TARGET.rates.arithmetic if unit == "arithmetic" else TARGET.rates.special) / LANES
@@ -153,6 +178,8 @@ def _block(block: Block, inner: int) -> Counter[str]:
     """Of a block; loops in it have `inner` turns."""
     total: Counter[str] = Counter()
     for op in block.ops:
+        if isinstance(op, control.If) and _scales(op):
+            continue
         if isinstance(op, control.If):  # what most turns do
             parts = [_block(region, inner) for region in op.regions]
             total += max(parts, key=lambda part: sum(part.values()))
@@ -162,6 +189,12 @@ def _block(block: Block, inner: int) -> Counter[str]:
         else:
             total += busy(op)
     return total
+
+
+def _scales(op: control.If) -> bool:
+    """Whether a branch loads columns of an accumulator to store them again: most turns have no maximum that moves."""
+    loaded = {each.d for each in op.then.ops if isinstance(each, blackwell.TensorLoad)}
+    return any(isinstance(each, blackwell.TensorStore) and each.d in loaded for each in op.then.ops)
 
 
 def _outer_loops(block: Block) -> Iterator[control.For]:
@@ -196,14 +229,16 @@ def _roles(block: Block, inner: int) -> Counter[str]:
 
 
 def _works(op: Op) -> bool:
-    return isinstance(op, blackwell.TensorGemm | blackwell.TensorLoad | roles.TmaCopy)
+    return isinstance(op, blackwell.TensorGemm | blackwell.TensorLoad | roles.TmaCopy | explicit.BulkLoad)
 
 
 def estimate(case: Case) -> dict[str, float]:
     """Cycles of each unit in a turn."""
     compiled = case.compile()
-    found = turn(parse_kernel(compiled.asm["tile_ir"]), DEPTH // case.step)
-    return {unit: found[unit] for unit in UNITS}
+    kernel = parse_kernel(compiled.asm["tile_ir"])
+    found = turn(kernel, DEPTH // case.step)
+    before = turn(kernel, 0) if case.inner else Counter[str]()
+    return {unit: found[unit] - before[unit] for unit in UNITS}
 
 
 def table() -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import tile
+from minitile.ir.ops.blackwell import TensorView
 from minitile.ir.ops.views import View as ViewOp
 from minitile.ir.ops.views import recasts
 from minitile.ir.types import BufferType
@@ -361,10 +362,11 @@ def view(buffer: Any, shape: Any = None, dtype: Any = None) -> Memory:
     it, counted row by row, is element n of the buffer. Nothing is copied; what is written to either is read from both.
 
     A fragment's elements of 32 bits may also be seen as two of 16 or four of 8, the lowest bits first, side by side in
-    the last dimension; and the other way round.
+    the last dimension; and the other way round. So may those of tensor memory (T.alloc_tmem), whose rows stay rows.
 
     Args:
-        buffer: a whole fragment or shared buffer; or a tensor without gaps, of its own dtype (see T.reshape).
+        buffer: a whole fragment, shared buffer or one of tensor memory; or a tensor without gaps, of its own dtype (see
+            T.reshape).
         shape: sizes, as Python ints, one of which may be -1: what is left; None: the buffer's own.
         dtype: another dtype of as many bits, not bool, of a fragment also words as parts and back; None: its own.
 
@@ -421,10 +423,10 @@ def _view(what: str, buffer: Any, shape: Any, dtype: Any) -> Memory:
     if not isinstance(buffer, Memory):
         raise TypeMismatchError(f"{what} of {shown(buffer)}, which is no whole buffer", trace.loc)
     buffer.check_usable()
-    if buffer.space not in ("fragment", "shared"):
-        raise trace.error(f"{what} of {buffer.describe()}", "it is of tensors, fragments and shared buffers")
+    if buffer.space not in ("fragment", "shared", "tmem"):
+        raise trace.error(f"{what} of {buffer.describe()}", "it is of tensors, fragments, shared and tensor memory")
     to = buffer.dtype if dtype is None else dtype_of_name(dtype)
-    other = buffer.space == "fragment" and recasts(buffer.dtype, to)
+    other = buffer.space != "shared" and recasts(buffer.dtype, to)
     if (
         to is not buffer.dtype
         and not other
@@ -449,8 +451,13 @@ def _view(what: str, buffer: Any, shape: Any, dtype: Any) -> Memory:
         dims[dims.index(-1)] = count // rest
     if not dims or any(d < 1 for d in dims) or math.prod(dims) != count:
         raise trace.error(f"{what} of {buffer.describe()} as {'×'.join(map(str, items))}", f"it has {count} elements")
-    value = trace.b.emit(ViewOp(buffer.value, tuple(dims), to)).result
+    kind = TensorView if buffer.space == "tmem" else ViewOp
+    if kind is TensorView and dims[0] != buffer.shape[0]:
+        raise trace.error(
+            f"{what} of {buffer.describe()} as {'×'.join(map(str, dims))}", "its rows are lanes, and stay"
+        )
+    value = trace.b.emit(kind(buffer.value, tuple(dims), to)).result
     value.name = buffer.value.name
-    if buffer.space == "fragment":
+    if buffer.space != "shared":
         return Memory(value, trace)
     return View(value, trace, buffer.base if isinstance(buffer, View) else buffer)

@@ -63,5 +63,18 @@ def test_attention(module):
     assert cycles["shared"] == (read + written) / 128
 
 
+@pytest.mark.parametrize("share", [0, 0.125, 0.25])
+def test_attention_with_roles(module, share):
+    """The same products; scores are loaded, weights stored and read, the output is not; exponentials go over to the
+    units that multiply and add."""
+    cycles = found(module, "attention, roles" + (f", {share:.1%} of exp2 by polynomial" if share else ""))
+    assert cycles["tensor"] == 2 * 4 * 128**3 / 8192
+    assert cycles["tensor memory"] == 2 * (128 * 128 * 4 + 2 * 128 * 128 * 2) / 256
+    elements = 2 * 128 * 128
+    assert cycles["MUFU"] == elements * (1 - share) / 16 + 2 * 128 / 16
+    plain = found(module, "attention, roles")
+    assert cycles["arithmetic"] - plain["arithmetic"] == elements * share * 8 / 128
+
+
 def test_the_page_has_the_table(module):
     assert "\n".join(module.table()) in PAGE.read_text(encoding="utf-8")

@@ -266,6 +266,36 @@ def test_elements_there_and_back(target: str, element: Any, rows: int, first: in
     assert np.array_equal(c, a[:, first : first + count])
 
 
+@mt.kernel
+def seen_as_halves(
+    A: T.Tensor((128, 32), T.float32), C: T.Tensor((128, 64), T.bfloat16), B: T.Tensor((128, 32), T.float32)
+):
+    """Words stored, halves loaded; the first 16 halves stored, words loaded."""
+    with T.Kernel(1, threads=128):
+        words, halves = T.alloc_fragment((128, 32), T.float32), T.alloc_fragment((128, 64), T.bfloat16)
+        some = T.alloc_fragment((128, 16), T.bfloat16)
+        memory = T.alloc_tmem((128, 32), T.float32)
+        view = T.view(memory, dtype=T.bfloat16)
+        T.copy(A, words)
+        T.copy(words, memory)
+        T.copy(view, halves)
+        T.copy(halves, C)
+        T.fill(some, 0)
+        T.copy(some, view[:, 0:16])
+        T.copy(memory, words)
+        T.copy(words, B)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_views(target: str, schedule: str) -> None:
+    a = random(np.random.default_rng(3), (128, 32), np.float32)
+    c, b = poisoned((128, 64), BF16), poisoned((128, 32))
+    ptx = launch(seen_as_halves, (a, c, b), target, schedule)
+    assert np.array_equal(c.view(np.uint16), a.view(np.uint16))
+    assert np.array_equal(b, np.where(np.arange(32) < 8, 0, a))
+    assert re.search(r"tcgen05\.alloc\S+ \[\S+\], 32;", ptx)
+
+
 @pytest.mark.parametrize("threads", [64, 192])
 def test_no_whole_warpgroups(target: str, threads: int) -> None:
     a, c = poisoned((128, 64)), poisoned((128, 64))
@@ -404,6 +434,8 @@ def faulty(A: T.Tensor((128, 64), T.bfloat16), C: T.Tensor((128, 128), T.float32
         if what == "element":
             for i in T.Parallel(128):
                 C[i, 0] = c[i, 0]
+        elif what == "view":
+            T.view(c, (64, 256))
         elif what == "some rows":
             T.copy(c[0:64, :], f[0:64, :])
         elif what == "depth":
@@ -427,6 +459,7 @@ FAULTS = {
     "columns": r"640 columns of tensor memory: there are 512",
     "element": r"whole columns",
     "some rows": r"whole columns",
+    "view": r"its rows are lanes, and stay",
     "depth": r"T.tcgen05_gemm: K = 8 is not a multiple of 16",
     "fragment": r"T.tcgen05_gemm's C is the fragment f",
     "shape": r"with transpose_A=False, transpose_B=True they fit",

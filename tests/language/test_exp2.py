@@ -19,7 +19,7 @@ def powers(X: T.Tensor((COUNT,), T.float32), Y: T.Tensor((COUNT,), T.float32), s
             Y[i] = T.exp2(X[i], polynomial=share)
 
 
-@pytest.fixture(params=("sm_80", "sm_90a", "gfx942", "gfx950"))
+@pytest.fixture(params=("sm_80", "sm_90a", "sm_100a", "gfx942", "gfx950"))
 def target(request, monkeypatch):
     if request.param.startswith("gfx"):
         pytest.importorskip("llvmlite")

@@ -8,8 +8,9 @@
 
 Where products are those of pairs of blocks, both allocate and free together, once both are done.
 
-Buffers get columns one after the other, also those that loops and roles allocate. Which products a wait is for is the
-program's own business, as is all order between roles; fences and the deallocation are the compiler's.
+Buffers get columns one after the other, also those that loops and roles allocate; a view has those of its buffer. Which
+products a wait is for is the program's own business, as is all order between roles; fences and the deallocation are the
+compiler's.
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ class _Accesses:
         return int(first[1])
 
     def check(self, op: Op) -> None:
-        ours = isinstance(op, tile.Alloc | blackwell.TensorGemm)
+        ours = isinstance(op, tile.Alloc | blackwell.TensorGemm | blackwell.TensorView)
         if not ours and any(in_tensor_memory(v) for v in op.operands):
             raise LanguageError(
                 f"`{op.mnemonic}` on tensor memory", op.loc, "T.copy moves it to a fragment, and back; T.tcgen05_gemm"

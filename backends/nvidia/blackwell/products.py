@@ -38,7 +38,7 @@ from minitile.backends.nvidia.blackwell.shapes import ATOM_K_BYTES, I8, Kind, ki
 from minitile.backends.nvidia.hopper import pipelines
 from minitile.backends.nvidia.hopper.explicit import barrier_word
 from minitile.backends.nvidia.hopper.wgmma import _Operand, panels_of, readable
-from minitile.hardware import WARPGROUP
+from minitile.hardware import BLOCK_REGISTERS, WARPGROUP
 from minitile.ir.builder import constant_of
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import arith, blackwell, control, hopper, roles, thread, tile
@@ -50,6 +50,7 @@ from minitile.lowering.context import Lowering, layout_of
 from minitile.lowering.memory import shared_layout
 
 MOST_AT_ONCE = 128  # columns of one ld or st
+BESIDE = 18  # registers that ptxas 13 wants beside those of one ld (C7602): 128 at once are refused below 146
 CHUNK = 16  # bytes of a row that TMA, descriptors and the swizzle move as a whole
 
 
@@ -211,8 +212,13 @@ def _column(low: Lowering, d: Value, slot: Value | None) -> Value:
 
 def _stride(d: Value) -> int:
     """Columns from one block of rows of a buffer to the next."""
-    assert isinstance(d.op, blackwell.TensorAlloc)
-    return d.op.stride
+    buffer = blackwell.viewed(d).op
+    assert isinstance(buffer, blackwell.TensorAlloc)
+    return buffer.stride
+
+
+def view(low: Lowering, op: blackwell.TensorView) -> Value:
+    return low.get(op.d)
 
 
 def free(low: Lowering, op: blackwell.TensorFree) -> None:
@@ -419,7 +425,7 @@ def store(low: Lowering, op: blackwell.TensorStore) -> None:
     if op.scales:
         warp = low.in_entry("warp", lambda b: b.emit(hopper.WarpIndex()).result)
         with low.b.when(low.b.compare("lt", warp, WARPGROUP // 32)):  # all lanes have them then
-            columns, counts = zip(*_pieces(scale_columns(op.d.shape)), strict=True)
+            columns, counts = zip(*_pieces(low, scale_columns(op.d.shape)), strict=True)
             address = low.b.add(_column(low, op.d, None), _lanes(low))
             low.b.emit(blackwell.TensorWrite(address, low.get(op.d), low.get(op.value), columns, counts))
         return
@@ -446,7 +452,7 @@ def _share(
     if low.threads > WARPGROUP:
         by_rows = own_blocks(d.shape, low.threads // WARPGROUP) > 0
         address = b.add(address, b.mul(_group(low), rows * _stride(d) if by_rows else columns))
-    return address, [(row * _stride(d) + at, count) for row in range(rows) for at, count in _pieces(columns)]
+    return address, [(row * _stride(d) + at, count) for row in range(rows) for at, count in _pieces(low, columns)]
 
 
 def _lanes(low: Lowering) -> Value:
@@ -455,11 +461,13 @@ def _lanes(low: Lowering) -> Value:
     return low.b.value(arith.Shl(low.b.floormod(warp, 4), low.b.constant(21)))
 
 
-def _pieces(columns: int) -> list[tuple[int, int]]:
-    """Columns as one load or store after the other: the first of each, and how many."""
+def _pieces(low: Lowering, columns: int) -> list[tuple[int, int]]:
+    """Columns as one load or store after the other: the first of each, and how many. They are no more than the
+    registers of a thread at the kernel's start hold, whatever its role has later (setmaxnreg): ptxas refuses others."""
     parts, at = [], 0
+    most = max(1, BLOCK_REGISTERS // low.kernel.threads - BESIDE)
     while at < columns:
-        count = min(MOST_AT_ONCE, 1 << (columns - at).bit_length() - 1)
+        count = min(MOST_AT_ONCE, 1 << min(columns - at, most).bit_length() - 1)
         parts.append((at, count))
         at += count
     return parts
@@ -537,6 +545,7 @@ RULES: dict[type[Op], Any] = {
     blackwell.ProductsRelease: release,
     blackwell.TensorMemory: memory,
     blackwell.TensorAlloc: alloc,
+    blackwell.TensorView: view,
     blackwell.TensorFree: free,
     blackwell.TensorGemm: gemm,
     blackwell.TensorLoad: load,

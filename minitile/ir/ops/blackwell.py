@@ -72,6 +72,34 @@ class TensorAlloc(Op, name="tensor_alloc"):
         return ()
 
 
+class TensorView(Op, name="tensor_view", stage="tile", pure=True):
+    """A buffer of tensor memory whose columns are elements of another dtype: of a word of 32 bits two of 16 or four of
+    8, the lowest bits first, side by side; or the other way round. What is written to either is read from both."""
+
+    d: Value = operand()
+    shape: tuple[int, ...] = attr()
+    dtype: DType = attr()
+
+    def infer(self) -> tuple[Type, ...]:
+        return (BufferType("tmem", self.shape, self.dtype),)
+
+    def verify(self) -> None:
+        of = self.d.type
+        require(isinstance(of, BufferType) and of.space == "tmem", f"{of} is not in tensor memory")
+        same = self.shape[1] * self.dtype.bits == self.d.shape[1] * self.d.dtype.bits
+        require(self.shape[0] == self.d.shape[0] and same, f"{self.shape} of {self.dtype} is no view of {of}")
+
+    def accesses(self) -> tuple[Access, ...]:
+        return ()
+
+
+def viewed(mem: Value) -> Value:
+    """The buffer that a view in tensor memory is of; any other value itself."""
+    while isinstance(mem.op, TensorView):
+        mem = mem.op.d
+    return mem
+
+
 class TensorGemm(Product, name="tensor_gemm", stage="tile", uniform=True):
     """d + a @ b, or where `accumulate` is false a @ b, into d. Operands as of gemm, in shared memory, or a in tensor
     memory. `phase`: the
@@ -149,8 +177,11 @@ class TensorGemm(Product, name="tensor_gemm", stage="tile", uniform=True):
             reads += () if scale is None else ((scale, None),)
             reads += () if source is None else ((source, slot),)
         return (
-            *(Access("read", mem, slot, proxy=_proxy(mem), threads="one", pipeline=ring) for mem, slot in reads),
-            Access("write", self.d, self.d_slot, threads="one", pipeline=ring),
+            *(
+                Access("read", viewed(mem), slot, proxy=_proxy(mem), threads="one", pipeline=ring)
+                for mem, slot in reads
+            ),
+            Access("write", viewed(self.d), self.d_slot, threads="one", pipeline=ring),
         )
 
 
@@ -175,7 +206,7 @@ class TensorLoad(Op, name="tensor_load", stage="tile", uniform=True):
         return []
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("read", self.d, self.d_slot),)
+        return (Access("read", viewed(self.d), self.d_slot),)
 
 
 class TensorStore(Op, name="tensor_store", stage="tile", uniform=True):
@@ -200,7 +231,7 @@ class TensorStore(Op, name="tensor_store", stage="tile", uniform=True):
         return []
 
     def accesses(self) -> tuple[Access, ...]:
-        return (Access("write", self.d),)
+        return (Access("write", viewed(self.d)),)
 
 
 class TensorFree(Op, name="tensor_free", stage="tile", orders=True):

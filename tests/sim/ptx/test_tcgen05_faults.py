@@ -176,7 +176,26 @@ FAULTS: dict[str, tuple[str, Callable[[], Program]]] = {
     "A stored, no fence before": ("missing_fence", without("a before", program=tensor)),
     "A stored, no fence after": ("missing_fence", without("a after", program=tensor)),
     "A stored, no barrier": ("missing_barrier", without("a meet", program=tensor)),
+    "over A of another thread's product": ("missing_wait", lambda: over_the_factor(by="q, tid, 32")),
+    "over A of a product, by a store": (
+        "missing_wait",
+        lambda: inserted(over_the_factor(), "wait", "    tcgen05.st.sync.aligned.32x32b.x1.b32 [x5], {v0};"),
+    ),
 }
+
+
+def over_the_factor(by: str = "q, tid, 0") -> Program:
+    """A product writes the columns where the one before has its A, with an A of its own at column 32 (as the scores of
+    attention do, over weights); which thread issues it."""
+    program = parts(None, RIGHT, WORD, "f16", N, columns=128)
+    store = program["a st"] + "\n    add.u32 x6, mine, 32;\n" + program["a st"].splitlines()[-1].replace("x5", "x6")
+    second = "    add.u32 x7, tm, 32;\n    tcgen05.mma.cta_group::1.kind::f16 [am], [x7], y3, word, p;"
+    guard = f"    setp.ne.u32 {by};\n    @q bra S_done;\n    setp.ne.u32 p, 0, 0;\n"
+    program = changed(program, "a st", store)
+    return inserted(program, "issued", f"{guard}{second}\n{COMMIT}\nS_done:", before=False) | {
+        "commit": "",
+        "start": "    @!lead bra M_done;",
+    }
 
 
 def found(program: Program, schedule: str, block: int = 128) -> tuple[list[str], np.ndarray]:
@@ -329,6 +348,7 @@ SOUND: dict[str, tuple[Callable[[], Program], float]] = {  # and how often the p
     "plain": (shared, 1),
     "three products": (lambda: shared(steps=3), 3),
     "A in tensor memory": (tensor, 1),
+    "over A of the product before": (over_the_factor, 1),
     "never relinquished": (without("relinquish"), 1),
     "512 columns": (lambda: shared(columns=512), 1),
     "second tile": (second_tile, 1),

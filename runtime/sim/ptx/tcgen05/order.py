@@ -5,7 +5,11 @@ Each access is a step of an engine: of the thread that issues products ("mma"), 
 stores ("st"). Per cell (16 lanes of a column) there is the last write and, by engine, the last read. An access is in
 order with an earlier one that conflicts if
 
-    the same thread's products   have the same accumulator and shape; or one is a tcgen05.cp, see copies.py
+    the same thread's products   have the same accumulator and shape; or one is a tcgen05.cp, see copies.py; or the
+                                 later one overwrites what the earlier one reads as its A (attention's weights lie in
+                                 the columns of scores, and the next scores are issued behind their product without a
+                                 wait: CUTLASS, examples/77_blackwell_fmha, and FlashAttention-4,
+                                 flash_attn/cute/flash_fwd_sm100.py; the ISA's list of pipelined pairs has it not)
     the same warp                has waited for its ld or st (tcgen05.wait)
     another engine's             completion is known to each thread of the access, and known at its last
                                  fence::after_thread_sync. A product's is told by a commit's arrival; that of ld and st
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
 
 GROUP = 16  # lanes of a cell
 COPY = -1  # the chain of what tcgen05.cp accesses
+FACTOR = -2  # of what products read as A
 GROUPS, COLUMNS = 8, 512
 _TOLD = ("tcgen05", "tcgen05 order", "tmem")  # the columns that fences tell
 
@@ -248,6 +253,7 @@ class TensorOrder:
                 chained = chain != 0 and chain == other_chain and hazard == "WAW"
                 if engine.kind == "mma":
                     chained |= other_chain == COPY or (chain == COPY and hazard == "WAR")
+                    chained |= other_chain == FACTOR and hazard == "WAR" and engine == self.engines[other]
                 lacks = self._lacks(engine, threads, self.engines[other], when, chained)
                 if lacks is not None:
                     at = int(np.flatnonzero((who == other) & (steps == when) & (sites == other_site))[0])

@@ -29,7 +29,7 @@ from ..race.async_clocks import joined
 from .datapaths import Part, parts, width
 from .descriptors import Product, matrix, product
 from .elements import values
-from .order import GROUP, Engine
+from .order import FACTOR, GROUP, Engine
 from .scales import Factors, load_factors, read_factors, scaled
 
 if TYPE_CHECKING:
@@ -231,9 +231,8 @@ class Products:
         for part in where:
             columns = memory.locate(part.cta, given.a & 0xFFFF, _A_COLUMNS, site, thread, "mma")
             groups = np.unique(part.lanes // GROUP)
-            memory.order.access(
-                Engine("mma", thread), step, np.array([thread]), part.cta, groups, columns, site, writes=False
-            )
+            engine, issuer = Engine("mma", thread), np.array([thread])
+            memory.order.access(engine, step, issuer, part.cta, groups, columns, site, writes=False, chain=FACTOR)
             memory.check_written(part.cta, groups, columns, site, thread)
         return columns
 

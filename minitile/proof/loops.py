@@ -28,6 +28,7 @@ INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "ne": "ne", "eq": "eq"}
 _NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "ne": "eq", "eq": "ne"}
 _ALIASES = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
+_QUIET = ("bra", "st.global", "red.global", "prefetch", "nanosleep")
 _OF_WAITS = ("selp", "setp", "mov", "not", "and", "or", "xor", "nanosleep")
 
 
@@ -441,6 +442,9 @@ def _form(flow: Flow, head: int, back: int) -> _Test | None:
 
 def _recount(flow: Flow, head: int, back: int, form: _Test) -> None:
     """A loop with a new counter j: up, from the same start; down, from 0."""
+    doubtful = form.how == "ne" or form.kind == "u32"  # it goes on as one by `<` would, but does it?
+    if doubtful and all(each.op.startswith(_QUIET) or _only_computes(flow, each) for each in flow.items[head:back]):
+        return  # such a loop is passed without being counted: what it leaves is not known
     place, counter, at, by, bound, how = form.place, form.counter, form.at, form.by, form.bound, form.how
     line = flow.items[back].line
     j, limit, truth = flow.register(), flow.register(), flow.register()
@@ -485,11 +489,8 @@ def _recount(flow: Flow, head: int, back: int, form: _Test) -> None:
             new.append(_made(line, "add.s32", limit, start, str(offset)))
         else:
             limit = start
-    quiet = ("bra", "st.global", "red.global", "prefetch", "nanosleep")
-    inside = flow.items[head:back]
-    doubtful = form.how == "ne" or form.kind == "u32"  # it goes on as one by `<` would, but does it?
     old = flow.items[back]
-    if doubtful and not all(each.op.startswith(quiet) or _only_computes(flow, each) for each in inside):
+    if doubtful:
         differs = flow.register()
         checks = [
             _made(line, "xor.pred", differs, old.guard, truth),

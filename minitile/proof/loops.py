@@ -153,7 +153,7 @@ def _quotients(flow: Flow) -> None:
         if each.guard or each.op not in ("mul.wide.u32", "mul.hi.u32") or len(each.args) != 3:
             continue
         x, factor = each.args[1], _number(each.args[2])
-        if not x.startswith("%") or factor is None:
+        if not x.startswith("%") or factor is None or x in flow.writes(each):
             continue
         name, shift, ends = each.args[0], 0 if each.op == "mul.wide.u32" else 32, each.op == "mul.hi.u32"
         for place in range(n + 1, min(n + 16, len(flow.items))):
@@ -214,14 +214,9 @@ def _wait(flow: Flow, at: int) -> None:
         return
     if any(i.op.partition(".")[0] not in _OF_WAITS or i.guard for i in inside):
         return
-    if any(i.labels for i in (*ahead[1:], *((each,) if ahead else ()))) or not _is_repeatable(flow, ahead):
+    if any(i.labels for i in (*ahead[1:], *((each,) if ahead else ()))):
         return
-    written = {each.args[0], *(name for i in inside for name in flow.writes(i))}
-    if any(name in arg for name in written for arg in each.args[1:]) or any(
-        name in arg for name in written for i in ahead for arg in i.args[1:]
-    ):
-        return
-    if any(name in i.args[0] for i in ahead for name in written):
+    if not _is_repeatable(flow, [*ahead, each, *inside]):
         return
     if _truth(flow, each, inside, branch, 0) is True and _truth(flow, each, inside, branch, 1) is False:
         name = flow.label()
@@ -229,16 +224,20 @@ def _wait(flow: Flow, at: int) -> None:
         flow.items[at : back + 1] = [replace(each, labels=(*each.labels, name)), again, *inside]
 
 
-def _is_repeatable(flow: Flow, ahead: list[Statement]) -> bool:
-    """Whether statements compute the same when they are executed again."""
-    written = {name for i in ahead for name in flow.writes(i)}
-    for n, each in enumerate(ahead):
+def _is_repeatable(flow: Flow, each_try: list[Statement]) -> bool:
+    """Whether statements around a try compute the same each time, from what the try has found and registers that none
+    of them writes."""
+    written = {name for i in each_try for name in flow.writes(i)}
+    before: set[str] = set()
+    for each in each_try:
         op = each.op.partition(".")[0]
-        if op not in flow.plain or op == "ld" or each.guard or each.op.startswith(("shfl", "elect", "vote")):
-            return False
+        if not (_is_try(each) or op == "nanosleep"):
+            if op not in flow.plain or op == "ld" or each.guard or op in ("shfl", "elect", "vote"):
+                return False
         read = {word for arg in each.args[1:] for word in re.findall(r"%[\w.]+", arg)}
-        if read & written - {name for i in ahead[:n] for name in flow.writes(i)}:
+        if read & written - before:
             return False
+        before |= set(flow.writes(each))
     return True
 
 

@@ -108,7 +108,10 @@ class Thread:
             self.registers[args[0]] = self.value(args[1], "u", 64)
         elif match := re.fullmatch(r"setp\.(\w\w)\.([sub])(32|64)", op):
             a, b = (self.value(arg, match[2], int(match[3])) for arg in args[1:3])
-            self.registers[args[0]] = int(_COMPARE[match[1]](a, b))
+            first, _, second = args[0].partition("|")
+            self.registers[first] = int(_COMPARE[match[1]](a, b))
+            if second:
+                self.registers[second] = 1 - self.registers[first]
         elif op.startswith("selp."):
             self.registers[args[0]] = self.value(args[1 if self.value(args[3]) else 2], "u", 64)
         elif op == "not.pred":
@@ -120,7 +123,7 @@ class Thread:
             self.event(op, args[1:])
         elif op.startswith("~beyond"):
             raise Beyond
-        else:
+        elif not op.startswith("nanosleep"):
             self.event(op, args)
 
     def event(self, op: str, args: tuple[str, ...]) -> None:
@@ -220,7 +223,11 @@ class Writer:
             one, zero = rng.choice([(1, 0), (0, 1), (2, 1)])
             test = f"setp.{rng.choice(['eq', 'ne'])}.s32 %p6, %q, {rng.choice([0, 0, 1])};"
             ahead = rng.choice(["", "add.s32 %q2, %s, 8;", "mov.u32 %a1, %q;", "add.s32 %a0, %a0, 1;"])
-            self.put(f"{at}:", *([ahead] if ahead else []), try_wait, f"selp.b32 %q, {one}, {zero}, %p5;", test)
+            inside = [f"selp.b32 %q, {one}, {zero}, %p5;", test]
+            more = ["xor.b32 %a0, %a0, 1;", "mov.u32 %a1, %q;", "mov.u32 %q2, 3;", "nanosleep.u32 20;", "not.pred %p4, %p4;"]
+            for _ in range(rng.choice([0, 0, 1, 1, 2])):
+                inside.insert(rng.randrange(3), rng.choice(more))
+            self.put(f"{at}:", *([ahead] if ahead else []), try_wait, *inside)
             self.put(f"@{rng.choice(['', '!'])}%p6 bra {at};")
         elif form == 2:
             self.put(f"{at}:", try_wait, "not.pred %p6, %p5;", f"@%p6 bra {at};")
@@ -248,7 +255,12 @@ class Writer:
             elif kind < 0.84:
                 x, d = rng.choice([counter, "%a0"]), rng.choice(["%r0", "%a1"])
                 factor, by = rng.choice([(-1431655765, 33), (-858993459, 34), (-1431655765, 34), (613566757, 32)])
-                self.put(f"mul.wide.u32 %f, {x}, {factor};", f"shr.u64 %f, %f, {by};", f"cvt.u32.u64 {d}, %f;")
+                self.put(f"mov.u32 %r1, {x};")
+                if rng.random() < 0.5:
+                    self.put(f"mul.wide.u32 %f, {x}, {factor};", f"shr.u64 %f, %f, {by};", f"cvt.u32.u64 {d}, %f;")
+                else:
+                    x, r = rng.choice([(x, "%r1"), ("%r1", "%r1"), ("%r1", "%r2")])
+                    self.put(f"mul.hi.u32 {r}, {x}, {factor};", f"shr.u32 {d}, {r}, {by - 32};")
                 self.put(f"st.shared.u32 [%s], {d};")
             elif depth < 2:
                 self.loop(depth + 1)
@@ -287,7 +299,10 @@ class Writer:
             op = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}[op]
             not_taken = not not_taken
         p = rng.choice(["%p0", "%p0", "%p1"])
-        self.put(f"setp.{op}.{kind} {p}, {a}, {b};")
+        both = rng.random() < 0.05
+        self.put(f"setp.{op}.{kind} {p}{'|%p2' if both else ''}, {a}, {b};")
+        if both and rng.random() < 0.5:
+            p, not_taken = "%p2", not not_taken
         if rng.random() < 0.2:
             self.events([counter])
         self.put(f"@{'!' * not_taken}{p} bra {to};")
@@ -358,6 +373,8 @@ class Writer:
             lines[n] = each.replace(rng.choice(names), f"%{rng.choice('abcc')}{rng.randrange(3)}", 1)
         elif how < 0.85 and each.startswith("@"):
             lines[n] = "@" + each[2:] if each[1] == "!" else "@!" + each[1:]
+        elif how < 0.88 and not each.startswith("@"):
+            lines.insert(n, f"@{rng.choice(['', '!'])}%p{rng.randrange(3)} ret;")
         elif how < 0.95 and "bra" in each and self.labels:
             lines[n] = re.sub(r"\$L\d+", f"$L{rng.randrange(1, self.labels + 1)}", each)
         elif not each.startswith("@"):
@@ -373,7 +390,7 @@ def text_of(seed: int) -> list[str]:
         writer.events(["%c0"])
     for _ in range(rng.choice([0, 0, 1, 1, 2, 3])):
         writer.mutate()
-    return [*writer.lines, "st.shared.u32 [%s], %a0;", "st.shared.u32 [%s], %c0;", "ret;"]
+    return [*writer.lines, "st.shared.u32 [%s], %a0;", "st.shared.u32 [%s], %c0;", "st.shared.u32 [%s], %q2;", "ret;"]
 
 
 def differs(lines: list[str], sizes: tuple[tuple[int, int], ...] = SIZES) -> str | None:

@@ -1,8 +1,9 @@
 """What each warp of a block does, for sizes that are given: its events in order, by concrete execution of PTX text.
 
 It shares the reading of statements with the prover, and nothing else: control flow is as it is written (the prover
-rewrites it, minitile.proof.loops), no abstract values, no liveness, no slice. What is loaded and what floats compute is unknown; if an event or a branch hangs on it, `Unsupported` is raised.
-Registers of products are followed here too, since they are a warp's own. `dpor` explores the schedules.
+rewrites it, minitile.proof.loops), no abstract values, no liveness, no slice. What is loaded and what floats compute is
+unknown; if an event or a branch hangs on it, `Unsupported` is raised. Registers of products are followed here too,
+since they are a warp's own. `dpor` explores the schedules.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def run(
 
 
 class Writer:
-    """Statements of a body by chance. Registers: %n and %m are sizes, %c counters, %a sums, %b bounds, %p predicates."""
+    """Statements of a body by chance. Registers: %n, %m are sizes, %c counters, %a sums, %b bounds, %p predicates."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng, self.lines, self.labels, self.counters = rng, [], 0, 0  # type: ignore[var-annotated]
@@ -224,7 +224,13 @@ class Writer:
             test = f"setp.{rng.choice(['eq', 'ne'])}.s32 %p6, %q, {rng.choice([0, 0, 1])};"
             ahead = rng.choice(["", "add.s32 %q2, %s, 8;", "mov.u32 %a1, %q;", "add.s32 %a0, %a0, 1;"])
             inside = [f"selp.b32 %q, {one}, {zero}, %p5;", test]
-            more = ["xor.b32 %a0, %a0, 1;", "mov.u32 %a1, %q;", "mov.u32 %q2, 3;", "nanosleep.u32 20;", "not.pred %p4, %p4;"]
+            more = [
+                "xor.b32 %a0, %a0, 1;",
+                "mov.u32 %a1, %q;",
+                "mov.u32 %q2, 3;",
+                "nanosleep.u32 20;",
+                "not.pred %p4, %p4;",
+            ]
             for _ in range(rng.choice([0, 0, 1, 1, 2])):
                 inside.insert(rng.randrange(3), rng.choice(more))
             self.put(f"{at}:", *([ahead] if ahead else []), try_wait, *inside)
@@ -393,10 +399,19 @@ def text_of(seed: int) -> list[str]:
     return [*writer.lines, "st.shared.u32 [%s], %a0;", "st.shared.u32 [%s], %c0;", "st.shared.u32 [%s], %q2;", "ret;"]
 
 
+def is_rewritten(lines: list[str]) -> bool:
+    found, last = statements(list(enumerate(lines, 1)))
+    return canonical(found, last, _writes, ARITHMETIC)[0] != found
+
+
+def _writes(each: Statement) -> tuple[str, ...]:
+    return _instruction(0, each).writes
+
+
 def differs(lines: list[str], sizes: tuple[tuple[int, int], ...] = SIZES) -> str | None:
     """How the rewritten statements do something else, for which sizes; "" if they do the same; None: not looked at."""
     found, last = statements(list(enumerate(lines, 1)))
-    again, behind = canonical(found, last, lambda each: _instruction(0, each).writes, ARITHMETIC)
+    again, behind = canonical(found, last, _writes, ARITHMETIC)
     for n, m in sizes:
         given = {"%n": n, "%m": m, "%d": 2, "%s": 4096, "%e": 40}
         how, before = run(found, last, given)

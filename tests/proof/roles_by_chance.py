@@ -22,6 +22,15 @@ from tests.proof.concrete import Broken, Unsupported, traces
 
 SIZES = tuple((n, m) for n in range(13) for m in (1, 2, 5))
 LAUNCH = Launch({"T": 128})
+BOUNDS = [
+    "min.s32 %b, %n, %m;",
+    "max.s32 %b, %n, %m;",
+    "min.s32 %b, %n, 3;",
+    "shr.u32 %b, %n, 1;",
+    "mul.lo.s32 %b, %n, %m;",
+    "add.s32 %b, %n, 1;",
+    "mov.b32 %b, 4;",
+]
 NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
@@ -83,7 +92,11 @@ class Role:
         far = rounds  # rounds · by
         if by > 1:
             far = "%F"
-            self.put(f"mul.lo.s32 {far}, {rounds}, {by};" if by == 3 or rng.random() < 0.5 else f"shl.b32 {far}, {rounds}, 1;")
+            self.put(
+                f"mul.lo.s32 {far}, {rounds}, {by};"
+                if by == 3 or rng.random() < 0.5
+                else f"shl.b32 {far}, {rounds}, 1;"
+            )
         if start != 0:
             self.put(f"add.s32 %E, {far}, {start};")
             far = "%E"
@@ -153,7 +166,7 @@ class Role:
                 lines += [f"rem.u32 %S, {k}, {stages};", f"div.u32 %H, {k}, {stages};"]
             lines.append("and.b32 %H, %H, 1;")
         end = self.label()
-        lines += [f"mad.lo.u32 %A, %S, 8, %smem;", f"mad.lo.u32 %B, %S, 128, {'%mine' if fills else '%next'};"]
+        lines += ["mad.lo.u32 %A, %S, 8, %smem;", f"mad.lo.u32 %B, %S, 128, {'%mine' if fills else '%next'};"]
         parity = "%H"
         if fills:
             lines.append("xor.b32 %O, %H, 1;")
@@ -191,7 +204,9 @@ class Role:
         elif how < 0.9:
             names = re.findall(r"%w\d[A-Z]\d?|%[nm]\b", each)
             if names and not each.startswith("@"):
-                lines[n] = each.replace(rng.choice(names), rng.choice([f"%w{self.number}C", f"%w{self.number}K", "%n"]), 1)
+                lines[n] = each.replace(
+                    rng.choice(names), rng.choice([f"%w{self.number}C", f"%w{self.number}K", "%n"]), 1
+                )
         elif numbers := re.findall(r"(?<=, )-?\d+(?=;)", each):
             lines[n] = re.sub(r"(?<=, )-?\d+(?=;)", str(int(numbers[0]) + rng.choice([-1, 1])), each)
 
@@ -200,8 +215,7 @@ def text_of(seed: int) -> str:
     rng = random.Random(seed)
     wrong = rng.choice([0, 0, 0.15, 0.3])
     stages, meets = rng.choice([1, 2, 3]), rng.random() < 0.4
-    bound = rng.choice(["mov.b32 %b, %n;"] * 4 + ["min.s32 %b, %n, %m;", "shr.u32 %b, %n, 1;", "mul.lo.s32 %b, %n, %m;",
-                        "min.s32 %b, %n, 3;", "mov.b32 %b, 4;", "add.s32 %b, %n, 1;", "max.s32 %b, %n, %m;"])  # fmt: skip
+    bound = rng.choice(["mov.b32 %b, %n;"] * 4 + BOUNDS)
     lines = [HEAD, bound]
     for slot in range(4):
         lines.append(f"@%w0 st.shared.u32 [%mine+{128 * slot}], 0;")
@@ -217,9 +231,7 @@ def text_of(seed: int) -> str:
         rounds = "%n" if bound == "mov.b32 %b, %n;" and rng.random() < 0.6 else "%b"
         role.loop(rounds, body)
         if twice:
-            again = ["bar.sync 1, 64;"] if meets else [
-                re.sub(r"\$w(\d)l(\d+)", r"$w\1m\2", each) for each in body
-            ]
+            again = ["bar.sync 1, 64;"] if meets else [re.sub(r"\$w(\d)l(\d+)", r"$w\1m\2", each) for each in body]
             role.loop(rng.choice(["%n", "%n", "%b"]), again)
         for _ in range(rng.choice([0, 0, 1, 2]) if wrong else 0):
             role.mutate()

@@ -81,6 +81,10 @@ TOKEN = "\n${0}: mbarrier.try_wait.shared.b64 %p1, [%r1+1024], %d{1}; @!%p1 bra 
 LATER = "cp.async.mbarrier.arrive.noinc.shared.b64 [%r1+1024];"
 TWO_MBARRIERS = INIT.replace("+1024], 1;", "+1024], 1; mbarrier.init.shared.b64 [%r1+1032], 1;")
 UNLESS_IT_IS = " setp.eq.u32 %p6, {}, {}; @%p6 bra.uni $t; st.shared.u32 [%r1], %r0;\n$t:"
+TRY_AND = (
+    "\n$w: mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1024], 0; {} selp.b32 %r8, 1, 0, %p1;"
+    " setp.eq.s32 %p5, %r8, 0; @%p5 bra $w;"
+)
 FORMS = {
     # Loops that step over their bound, begin beyond it, or compare with what no number is beyond.
     "!= steps over": against(rounds(0, 2, "ne.s32", 7), MEET * 4),
@@ -110,11 +114,11 @@ FORMS = {
     " setp.eq.u32 %p1, 0, 0; mov.u32 %r10, 0;" + TRIES.format(1024, 1032, "add.u32 %r3, %r8, %r1;"),
     "another parity at the second try": f"{INIT} {BYTES.format(1024)} setp.eq.u32 %p1, 0, 1; add.u32 %r3, %r1, 1024;"
     + TRIES.format(1, 0, "mov.u32 %r10, %r8;"),
-    "a register by the number of tries": f"{INIT} {BYTES.format(1024)} mov.u32 %r7, 0;\n$w: mbarrier.try_wait.parity"
-    ".shared.b64 %p1, [%r1+1024], 0; xor.b32 %r7, %r7, 1; selp.b32 %r8, 1, 0, %p1; setp.eq.s32 %p5, %r8, 0; @%p5 bra $w;"
+    "a register by the number of tries": f"{INIT} {BYTES.format(1024)} mov.u32 %r7, 0;"
+    + TRY_AND.format("xor.b32 %r7, %r7, 1;")
     + UNLESS_IT_IS.format("%r7", 1),
-    "what the try before has left": f"{INIT} {BYTES.format(1024)} mov.u32 %r8, 1;\n$w: mbarrier.try_wait.parity.shared.b64"
-    " %p1, [%r1+1024], 0; mov.b32 %r7, %r8; selp.b32 %r8, 1, 0, %p1; setp.eq.s32 %p5, %r8, 0; @%p5 bra $w;"
+    "what the try before has left": f"{INIT} {BYTES.format(1024)} mov.u32 %r8, 1;"
+    + TRY_AND.format("mov.b32 %r7, %r8;")
     + UNLESS_IT_IS.format("%r7", 1),
     # Numbers.
     "a loop to != that only computes steps over": "mov.u32 %r6, 0;\n$l: add.u32 %r6, %r6, 3; setp.ne.u32 %p2, %r6, 7;"

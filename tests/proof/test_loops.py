@@ -52,6 +52,7 @@ CASES = {
             "another mbarrier when it is tried again": RETRY.replace("L:", "L: add.s32 %s, %s, 8;"),
             "something that is done with each try": RETRY.replace("selp", "mbarrier.arrive.shared.b64 _, [%s]; selp"),
             "a load with each try": RETRY.replace("L:", "L: ld.shared.u32 %a, [%b];"),
+            "another try with each": RETRY.replace("L:", f"L: {TRY}"),
             "a guard between": RETRY.replace("selp", "@%w selp"),
             "another way into it": RETRY.replace("setp", "M: setp") + " @%w bra M;",
         },

@@ -49,7 +49,7 @@ def _wait(flow: Flow, at: int) -> None:
         return
     if any(i.labels for i in (*ahead[1:], *((each,) if ahead else ()))):
         return
-    if not _is_repeatable(flow, [*ahead, each, *inside]):
+    if any(map(_is_try, ahead)) or not _is_repeatable(flow, [*ahead, each, *inside]):
         return
     if _truth(flow, each, inside, branch, 0) is True and _truth(flow, each, inside, branch, 1) is False:
         name = flow.label()

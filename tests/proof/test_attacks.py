@@ -123,6 +123,10 @@ FORMS = {
     # Numbers.
     "a loop to != that only computes steps over": "mov.u32 %r6, 0;\n$l: add.u32 %r6, %r6, 3; setp.ne.u32 %p2, %r6, 7;"
     " @%p2 bra $l;" + UNLESS_IT_IS.format("%r6", 9),
+    "a loop that nothing ends": "setp.eq.s32 %p2, %r9, 3;\n$l: add.u32 %r6, %r6, 1; @%p2 bra $l;",
+    "a loop that nothing leaves": "setp.eq.s32 %p2, %r9, 3; @!%p2 bra $e;\n$l: bra $l;\n$e:",
+    "a loop that nothing ends in another": "setp.eq.s32 %p2, %r9, 3;\n$l: ld.global.u32 %r3, [%d1];"
+    " setp.eq.s32 %p4, %r3, 0;\n$k: @%p2 bra $k; @%p4 bra $l;",
     "a product over its own factor": "mov.u32 %r3, 9; mul.hi.u32 %r3, %r3, -1431655765; shr.u32 %r4, %r3, 1;"
     + UNLESS_IT_IS.format("%r4", 2),
     # Names and numbers.

@@ -20,6 +20,8 @@ from minitile.proof.text import Launch, Program, Refused, parse
 from minitile.proof.values import variables_in
 
 FORMAT = 5
+# What comes of data that is no state.
+_NO_STATE = (TypeError, ValueError, LookupError, AttributeError, RecursionError, OverflowError, MemoryError)
 
 
 def check(certificate: Mapping[str, Any], text: str, launch: Launch, *, seconds: float = 600.0) -> int:
@@ -34,14 +36,17 @@ def check(certificate: Mapping[str, Any], text: str, launch: Launch, *, seconds:
         together = frozenset(int(pc) for pc in certificate["together"])
         lines = sorted(program.code[pc].line for pc in together)
         _demand(min(together, default=0) >= 0 and certificate["lines"] == lines, "lines")
-    except (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError) as error:
+    except _NO_STATE as error:
         raise Refused(0, f"not a certificate: {error!r}") from error
     residues = list(product(*(range(n if is_symbol(key) else 1) for key, n in zip(keys, moduli, strict=True))))
     _demand(len(cases) == len(residues) <= MOST_CASES, "not all cases of residues")
     states = 0
     for case, each in zip(cases, residues, strict=True):
         known = {key: (n, residue) for key, n, residue in zip(keys, moduli, each, strict=True)}
-        states += _check_case(program, launch, together, known, case, table, seconds)
+        try:
+            states += _check_case(program, launch, together, known, case, table, seconds)
+        except _NO_STATE as error:
+            raise Refused(0, f"not a certificate: {error!r}") from error
     return states
 
 
@@ -89,17 +94,11 @@ def _check_case(
     for place, state in enumerate(states):
         _demand(len(state.warps) == program.threads // 32, "warps")
         _demand(all(warp.number == n for n, warp in enumerate(state.warps)), "warps")
-        try:
-            places[explorer.normalise(state)] = place
-        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
-            raise Refused(0, f"not a certificate: {error!r}") from error
+        places[explorer.normalise(state)] = place
     _reached(explorer, State([Warp(n) for n in range(program.threads // 32)]), places)
     idle: dict[int, list[int]] = {}  # steps that need not come nearer to the end of a loop
     for place, state in enumerate(states):
-        try:
-            question = explorer.run(state)
-        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
-            raise Refused(0, f"not a certificate: {error!r}") from error
+        question = explorer.run(state)
         _demand(question is not None, "a state that asks nothing")
         assert question is not None
         ends = any(_is_in_while(program, warp) for warp in state.warps)  # that it does is assumed

@@ -724,8 +724,7 @@ def _low(value: Value) -> Value:
 
 
 def _zero_extended(value: Value) -> Value:
-    if isinstance(value, Counter):
-        return UNIFORM
+    value = rounds(value)
     return made("unsigned", value) if isinstance(value, Affine) and not not_negative(value) else value
 
 

@@ -202,8 +202,8 @@ class Machine(Products):
         return True
 
     def beyond(self, state: State, warp: Warp, each: Instruction) -> None:
-        """What loops.py puts where no run may come. `asked`: of sizes alone it is asked for; of what is computed of
-        them it is taken for granted (docs/proof.md), if nothing is known to the contrary."""
+        """What minitile.proof.loops puts where no run may come. `asked`: of sizes alone it is asked for; of what is
+        computed of them it is taken for granted (docs/proof.md), if nothing is known to the contrary."""
         value = warp.registers.get(each.guard, TOP)
         values, made = lanes_of(value), {key[0] for key in symbols_in(value)}
         asked = each.op.endswith(".asked") and made <= {"param", "above", "not", "lt"}

@@ -102,6 +102,8 @@ def without_empty(groups: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def bits(mask: int) -> Iterable[int]:
+    if mask < 0:
+        raise ValueError("no set has all bits")
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1

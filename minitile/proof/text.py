@@ -371,9 +371,17 @@ def is_plain(each: Instruction) -> bool:
 def _is_quiet(code: list[Instruction], back: Instruction) -> bool:
     """Whether what lies between a backward branch and its target only computes and has to do with global memory."""
     inside = code[back.target : back.pc]
-    return all(
+    return _may_end(code, back) and all(
         is_plain(i) or i.op.startswith(ATOMIC) or (i.base == "bra" and i.pc < i.target <= back.pc + 1) for i in inside
     )
+
+
+def _may_end(code: list[Instruction], back: Instruction) -> bool:
+    """Whether a loop writes what it goes on by, or leaves by."""
+    inside = code[back.target : back.pc + 1]
+    written = {name for i in inside for name in i.writes}
+    leaves = (i for i in inside if i is back or (i.base == "bra" and not back.target <= i.target <= back.pc))
+    return any(i.guard in written for i in leaves) or any(i.op == "ret" for i in inside)
 
 
 def _stored_by(code: list[Instruction]) -> frozenset[str]:
@@ -430,7 +438,7 @@ def _regions(
         quiet = all(
             i.base == "bra" or (is_plain(i) and (i.base != "ld" or _PLAIN_LOAD.fullmatch(i.op))) for i in inside
         )
-        if alone and quiet:
+        if alone and quiet and all(_may_end(code, b) for b in inside if b.base == "bra" and b.target <= b.pc):
             found[head] = end, inside
     while True:
         needed, sites = _needed(code, (), found, reaching)

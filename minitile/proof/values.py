@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias
 
 SMALL: Final = 8  # counters may be compared with constants below this, at most
 DEEP: Final = 8  # symbols are not nested deeper than this
-CUTS: Final = 4  # and not more often named in short
+CUTS: Final = 8  # and not more often named in short
 NEAR: Final = 1  # and with a bound plus at most this
 
 

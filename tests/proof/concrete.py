@@ -1,18 +1,20 @@
 """What each warp of a block does, for sizes that are given: its events in order, by concrete execution of PTX text.
 
-It shares the parser with the prover (instructions and labels), and nothing else: no abstract values, no liveness, no
-slice. What is loaded and what floats compute is unknown; if an event or a branch hangs on it, `Unsupported` is raised.
-Registers of products are followed here too, since they are a warp's own. `dpor` explores the schedules.
+It shares the reading of statements with the prover, and nothing else: control flow is as it is written (the prover
+rewrites it, minitile.proof.loops), no abstract values, no liveness, no slice. What is loaded and what floats compute is
+unknown; if an event or a branch hangs on it, `Unsupported` is raised. Registers of products are followed here too,
+since they are a warp's own. `dpor` explores the schedules.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from minitile.proof.text import Instruction, Launch, Program, parse
+from minitile.proof.reading import statements, without_block_comments, without_debug_sections
+from minitile.proof.text import Instruction, Launch, _arrays, _body, _instruction
 from minitile.runtime.sim.ptx.instructions.wgmma_layout import Descriptor
 
 ALL = (1 << 32) - 1
@@ -62,6 +64,26 @@ class Warp:
     bulk: int = 0
 
 
+@dataclass(frozen=True)
+class Code:
+    """An entry as it is written. `arrays`: shared arrays as name to (offset, bytes); `shared`: their bytes together."""
+
+    code: tuple[Instruction, ...]
+    threads: int
+    arrays: Mapping[str, tuple[int, int]]
+    shared: int
+
+    @staticmethod
+    def of(text: str, launch: Launch) -> Code:
+        _, header, body = _body(without_debug_sections(without_block_comments(text)))
+        found, last = statements(body)
+        labels = {name: n for n, each in enumerate(found) for name in each.labels} | dict.fromkeys(last, len(found))
+        code = [_instruction(n, each) for n, each in enumerate(found)]
+        code = [replace(each, target=labels[each.args[0]]) if each.base == "bra" else each for each in code]
+        threads = re.search(r"\.reqntid\s+(\d+)", re.sub(r"//[^\n]*", "", header))
+        return Code(tuple(code), int(threads[1]) if threads else launch.threads or 0, *_arrays(header, body, launch))
+
+
 def traces(
     text: str,
     launch: Launch,
@@ -71,7 +93,7 @@ def traces(
 ) -> Block:
     """The events of each warp of one block. `together`: lines of waits that all lanes of a warp leave together. Raises
     Unsupported, Broken, and what the parser refuses."""
-    return Block(parse(text, launch), launch, sizes, together, block)
+    return Block(Code.of(text, launch), launch, sizes, together, block)
 
 
 def _lanes(mask: int) -> Iterable[int]:
@@ -132,7 +154,7 @@ class Block:
 
     def __init__(
         self,
-        program: Program,
+        program: Code,
         launch: Launch,
         sizes: Mapping[str, int],
         together: tuple[int, ...],
@@ -192,8 +214,6 @@ class Block:
             each = code[pc]
             lanes = self._active(warp, each, mask)
             if each.base == "bra":
-                if pc and code[pc - 1].op.startswith("mbarrier.try_wait"):
-                    lanes = 0  # it has passed
                 for n in _lanes(mask):
                     warp.pcs[n] = each.target if lanes is not None and lanes >> n & 1 else pc + 1
                 if lanes is None:

@@ -157,14 +157,15 @@ class _Loader:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name.partition(".")[0] != PACKAGE:
             return None
-        return importlib.util.spec_from_loader(name, self, is_package=name in (PACKAGE, f"{PACKAGE}.launches"))  # type: ignore[arg-type]
+        is_package = (HOME / name.partition(".")[2].replace(".", "/")).is_dir()
+        return importlib.util.spec_from_loader(name, self, is_package=is_package)  # type: ignore[arg-type]
 
     def create_module(self, spec: Any) -> None:
         return None
 
     def exec_module(self, module: Any) -> None:
         name = module.__name__.partition(".")[2] or "__init__"
-        name = "launches.__init__" if name == "launches" else name
+        name = f"{name}.__init__" if (HOME / name).is_dir() else name
         exec(self.code if name == self.module else _compiled(name), module.__dict__)
 
 

@@ -80,6 +80,11 @@ ARRIVE = "@%p0 mbarrier.arrive.shared.b64 _, [%r1+1024]; mbarrier.arrive.shared.
 TOKEN = "\n${0}: mbarrier.try_wait.shared.b64 %p1, [%r1+1024], %d{1}; @!%p1 bra ${0};"
 LATER = "cp.async.mbarrier.arrive.noinc.shared.b64 [%r1+1024];"
 TWO_MBARRIERS = INIT.replace("+1024], 1;", "+1024], 1; mbarrier.init.shared.b64 [%r1+1032], 1;")
+UNLESS_IT_IS = " setp.eq.u32 %p6, {}, {}; @%p6 bra.uni $t; st.shared.u32 [%r1], %r0;\n$t:"
+TRY_AND = (
+    "\n$w: mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1024], 0; {} selp.b32 %r8, 1, 0, %p1;"
+    " setp.eq.s32 %p5, %r8, 0; @%p5 bra $w;"
+)
 FORMS = {
     # Loops that step over their bound, begin beyond it, or compare with what no number is beyond.
     "!= steps over": against(rounds(0, 2, "ne.s32", 7), MEET * 4),
@@ -109,6 +114,21 @@ FORMS = {
     " setp.eq.u32 %p1, 0, 0; mov.u32 %r10, 0;" + TRIES.format(1024, 1032, "add.u32 %r3, %r8, %r1;"),
     "another parity at the second try": f"{INIT} {BYTES.format(1024)} setp.eq.u32 %p1, 0, 1; add.u32 %r3, %r1, 1024;"
     + TRIES.format(1, 0, "mov.u32 %r10, %r8;"),
+    "a register by the number of tries": f"{INIT} {BYTES.format(1024)} mov.u32 %r7, 0;"
+    + TRY_AND.format("xor.b32 %r7, %r7, 1;")
+    + UNLESS_IT_IS.format("%r7", 1),
+    "what the try before has left": f"{INIT} {BYTES.format(1024)} mov.u32 %r8, 1;"
+    + TRY_AND.format("mov.b32 %r7, %r8;")
+    + UNLESS_IT_IS.format("%r7", 1),
+    # Numbers.
+    "a loop to != that only computes steps over": "mov.u32 %r6, 0;\n$l: add.u32 %r6, %r6, 3; setp.ne.u32 %p2, %r6, 7;"
+    " @%p2 bra $l;" + UNLESS_IT_IS.format("%r6", 9),
+    "a loop that nothing ends": "setp.eq.s32 %p2, %r9, 3;\n$l: add.u32 %r6, %r6, 1; @%p2 bra $l;",
+    "a loop that nothing leaves": "setp.eq.s32 %p2, %r9, 3; @!%p2 bra $e;\n$l: bra $l;\n$e:",
+    "a loop that nothing ends in another": "setp.eq.s32 %p2, %r9, 3;\n$l: ld.global.u32 %r3, [%d1];"
+    " setp.eq.s32 %p4, %r3, 0;\n$k: @%p2 bra $k; @%p4 bra $l;",
+    "a product over its own factor": "mov.u32 %r3, 9; mul.hi.u32 %r3, %r3, -1431655765; shr.u32 %r4, %r3, 1;"
+    + UNLESS_IT_IS.format("%r4", 2),
     # Names and numbers.
     "a scope's register by the name of another": "mov.u32 %q__1, 1; { .reg .b32 q; mov.u32 q, 0; }"
     " setp.eq.u32 %p6, %q__1, 1; @!%p6 bra.uni $t; st.shared.u32 [%r1], %r0;\n$t:",

@@ -93,7 +93,7 @@ def explorers(text: str, launch: Launch, kernel: Kernel, together: tuple[int, ..
         for sizes in kernel.sizes
         for block in kernel.blocks
     ]
-    for tries in (5, 40, 0) if hopes else (0,):
+    for tries in (5, 40, 400, 0) if hopes else (0,):
         for what, block in blocks:
             try:
                 given = block()

@@ -105,3 +105,61 @@ EPILOGUE = f"{MAP} st.shared.u32 [%r2], %r0; <> bar.sync 1, 64; {PUT} {DONE}"
 def test_more_bugs_of_others(text, mended, wrong, why, box):
     assert verdict(text.replace("<>", mended), box=box) == "proved"
     assert why in verdict(text.replace("<>", wrong), box=box)
+
+
+# github.com/NVIDIA/cutlass/pull/2835: the warp that multiplies stores an address for others; what lets them read it are
+# the barriers of each tile, and a block may have none. Mended, both do so only where there is a tile.
+MEET = "bar.sync 1, 64;"
+NO_TILE = (
+    "setp.lt.u32 %p3, %r0, 32; @%p3 bra $a;"
+    + LOOP.format(MEET)
+    + "<1> ld.shared.u32 %r4, [%r1+512];\n$c: bra $b;\n$a: <2> @%p0 st.shared.u32 [%r1+512], %r9;\n$d:\n"
+    + LOOP.replace("$l", "$k").replace("$e", "$f").replace("%r6", "%r7").format(MEET)
+    + "\n$b:"
+)
+# github.com/flashinfer-ai/flashinfer/pull/4732: who computes a tile arrives at a named barrier and goes on, up to two
+# tiles ahead of who waits there; its next arrival may come before the barrier has completed. Mended, by turns at two.
+AHEAD = (
+    SETUP.replace("], 1;", "], 32;")
+    + "mov.b32 %r10, 1; setp.lt.u32 %p3, %r0, 32; @%p3 bra $a;"
+    + LOOP.format(
+        "and.b32 %r11, %r6, 1; <> bar.sync %r12, 64; mad.lo.u32 %r3, %r11, 8, %r1;"
+        " mbarrier.arrive.shared.b64 _, [%r3+1024];"
+    )
+    + "bra $b;\n$a:\n"
+    + LOOP.replace("$l", "$k")
+    .replace("$e", "$f")
+    .format(
+        "and.b32 %r11, %r6, 1; <> mad.lo.u32 %r3, %r11, 8, %r1;\n$w:\n mbarrier.try_wait.parity.shared.b64 %p1,"
+        " [%r3+1024], %r10; @!%p1 bra $w; setp.eq.u32 %p6, %r11, 1; @%p6 xor.b32 %r10, %r10, 1; bar.arrive %r12, 64;"
+    )
+    + "\n$b:"
+)
+# github.com/NVIDIA/cutlass/pull/3636: a tile's four parts are stored by way of three stages, and each tile begins with
+# the first stage, since who counts the tiles is another warp: a stage is written while the copy before it may read it.
+PART = (
+    "@%p0 cp.async.bulk.wait_group.read 2; bar.sync 0; mad.lo.u32 %r3, %r10, 256, %r2; st.shared.u32 [%r3], %r0;"
+    " fence.proxy.async.shared::cta; bar.sync 0; mad.lo.u32 %r4, %r10, 256, %r1;"
+    + PUT.replace("[%r1]", "[%r4]")
+    + "@%p0 cp.async.bulk.commit_group; add.u32 %r10, %r10, 1; setp.eq.u32 %p6, %r10, 3; @%p6 mov.b32 %r10, 0;"
+)
+ROTATION = f"{MAP} mov.b32 %r10, 0;" + LOOP.format("<>" + PART * 4) + "@%p0 cp.async.bulk.wait_group.read 0;"
+
+
+ONLY_WITH_A_TILE = NO_TILE.replace("<1>", "setp.lt.s32 %p4, %r9, 1; @%p4 bra.uni $c;").replace(
+    "<2>", "setp.lt.s32 %p4, %r9, 1; @%p4 bra.uni $d;"
+)
+
+
+@pytest.mark.parametrize(
+    ("mended", "wrong", "why"),
+    [
+        (ONLY_WITH_A_TILE, NO_TILE.replace("<1>", "").replace("<2>", ""), "races with line"),
+        (AHEAD.replace("<>", "add.u32 %r12, %r11, 1;"), AHEAD.replace("<>", "mov.b32 %r12, 1;"), "A: arrives"),
+        (ROTATION.replace("<>", ""), ROTATION.replace("<>", "mov.b32 %r10, 0;"), "races with line"),
+    ],
+    ids=["cutlass 2835", "flashinfer 4732", "cutlass 3636"],
+)
+def test_bugs_of_some_rounds(mended, wrong, why):
+    assert verdict(mended, box=256) == "proved"
+    assert why in verdict(wrong, box=256)

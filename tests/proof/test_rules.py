@@ -83,7 +83,8 @@ class _Loader:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name not in _SOURCES:
             return None
-        return importlib.util.spec_from_loader(name, self, is_package=name.endswith(("_proof", ".launches")))  # type: ignore[arg-type]
+        is_package = any(each.startswith(f"{name}.") for each in _SOURCES)
+        return importlib.util.spec_from_loader(name, self, is_package=is_package)  # type: ignore[arg-type]
 
     def create_module(self, spec: Any) -> None:
         return None

@@ -64,7 +64,27 @@ BROKEN = {
     + "@%p0 st.shared.u64 [%r1+2048], %d2; bar.sync 0; ld.shared.u64 %d3, [%r1+2048];"
     "ld.global.u32 %r8, [%d2]; st.global.u32 [%d3], %r0; setp.eq.s32 %p3, %r8, 7; @%p3 bra.uni $s; bar.sync 0;\n$s:",
 }
+# Both roles meet in the rounds for which what they compute of the counter is at most 5.
+WIDE = "cvt.u64.u32 %d3, %r6; mul.lo.u64 %d3, %d3, {}; shr.u64 %d3, %d3, 1; cvt.u32.u64 %r7, %d3;"
+DEEP = "mov.u32 %r7, %r6;" + "".join(
+    f"mad.lo.u32 %r7, %r7, %r6, {{}}; max.s32 %r7, %r7, {n}; xor.b32 %r7, %r7, %r9;" for n in range(12)
+)
+
+
+def some_rounds(one: str, other: str) -> str:
+    meet = "{} setp.gt.s32 %p4, %r7, 5; @%p4 bra.uni ${}; bar.sync 1, 64;\n${}:"
+    first = LOOP.format(meet.format(one, "x", "x"))
+    second = LOOP.replace("$l", "$k").replace("$e", "$f").format(meet.format(other, "y", "y"))
+    return f"setp.lt.u32 %p3, %r0, 32; @%p3 bra $a; {first} bra $b;\n$a:\n{second}\n$b:"
+
+
+BROKEN |= {
+    "a wide number of a round and another": some_rounds(WIDE.format(7), WIDE.format(9)),
+    "a long chain of a round and another": some_rounds(DEEP.replace("{}", "3"), DEEP.replace("{}", "3", 11).format(4)),
+}
 SOUND = {
+    "a wide number of a round": some_rounds(WIDE.format(7), WIDE.format(7)),
+    "a long chain of a round": some_rounds(DEEP.replace("{}", "3"), DEEP.replace("{}", "3")),
     "two comparisons with one number of a round": TWO_ROLES.format(0),
     "two loops in a round": NESTED.format("", f"{STORE} bar.sync 0; {OTHER} {LOAD}"),
     "a number stored for all": PUT.format(1) + GET + "setp.eq.s32 %p3, %r8, 1;" + unless("%p3"),
@@ -74,9 +94,9 @@ SOUND = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_text_is_not_proved(name: str) -> None:
-    assert verdict(BROKEN[name], shared=65536) != "proved"
+    assert verdict(BROKEN[name], shared=65536, most_states=200) != "proved"
 
 
 @pytest.mark.parametrize("name", SOUND)
 def test_a_sound_one_is(name: str) -> None:
-    assert verdict(SOUND[name], shared=65536) == "proved"
+    assert verdict(SOUND[name], shared=65536, most_states=200) == "proved"

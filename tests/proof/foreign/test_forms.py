@@ -9,7 +9,7 @@ import pytest
 
 from minitile.proof import Launch, answer
 from minitile.proof.butterflies import ALL
-from minitile.proof.loops import _divisor
+from minitile.proof.loops.division import divisor
 from minitile.proof.operations import computed
 from minitile.proof.text import parse
 from minitile.proof.values import TOP, UNIFORM, Affine, Among, binary, symbol
@@ -299,13 +299,13 @@ def test_divisors():
     for d in (3, 5, 6, 7, 10, 12, 100):
         for shift in range(32, 50):
             factor = -(-(1 << shift) // d)
-            if factor >= 1 << 32 or not (found := _divisor(factor, shift)):
+            if factor >= 1 << 32 or not (found := divisor(factor, shift)):
                 continue
             assert found == d
             for x in (0, 1, d - 1, d, d + 1, (1 << 31) - 1, (1 << 32) - 1, (1 << 32) - d):
                 assert x * factor >> shift == x // d
-    assert not _divisor(0xAAAAAAAA, 33)
-    assert _divisor(0xAAAAAAAB, 33) == 3
+    assert not divisor(0xAAAAAAAA, 33)
+    assert divisor(0xAAAAAAAB, 33) == 3
 
 
 def test_what_is_the_same_in_all_lanes():

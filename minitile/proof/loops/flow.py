@@ -1,0 +1,173 @@
+"""Statements, labels and loops of a text that is rewritten, and what the rewrites ask of statements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from minitile.proof.reading import Statement
+
+INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
+ALIASES = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
+SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "ne": "ne", "eq": "eq"}
+NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "ne": "eq", "eq": "ne"}
+_BRANCHES = ("bra", "bra.uni")
+
+
+class Flow:
+    """Statements and labels, edited in place. `writes`: registers that a statement writes; `plain`: operations that
+    only compute."""
+
+    def __init__(
+        self,
+        found: Sequence[Statement],
+        last: frozenset[str],
+        writes: Callable[[Statement], tuple[str, ...]],
+        plain: frozenset[str],
+    ) -> None:
+        self.items, self.last, self._writes, self.plain = list(found), last, writes, plain
+        self._count = 0
+        words = {word for each in found for arg in each.args for word in re.findall(r"%\w+", arg)}
+        prefixes = (f"%_{n}c" for n in range(10**6))
+        self._prefix = next(p for p in prefixes if not any(word.startswith(p) for word in words))
+
+    # -- names and places
+
+    def register(self) -> str:
+        """A register that no statement has."""
+        self._count += 1
+        return f"{self._prefix}{self._count}"
+
+    def label(self) -> str:
+        """A label that no text can have."""
+        self._count += 1
+        return f"~{self._count}"
+
+    def at(self, label: str) -> int:
+        """The index of the statement behind a label; -1: no such label."""
+        if label in self.last:
+            return len(self.items)
+        return next((n for n, each in enumerate(self.items) if label in each.labels), -1)
+
+    def target(self, each: Statement) -> int:
+        """Where a statement branches to; -1: it is no branch."""
+        return self.at(each.args[0]) if each.op in _BRANCHES and len(each.args) == 1 else -1
+
+    def writes(self, each: Statement) -> tuple[str, ...]:
+        return self._writes(each)
+
+    def defined(self, name: str, head: int, back: int) -> list[int]:
+        """The statements head … back that write a register."""
+        return [n for n in range(head, back + 1) if name in self.writes(self.items[n])]
+
+    def only_computes(self, each: Statement) -> bool:
+        op = each.op
+        return op.partition(".")[0] in self.plain and not op.startswith(("ld.shared", "mma", "shfl", "elect"))
+
+    # -- loops
+
+    def loops(self) -> list[tuple[int, int]]:
+        """(head, back) of guarded backward branches, entered at their heads only; innermost first."""
+        found = []
+        for back, each in enumerate(self.items):
+            head = self.target(each)
+            if each.guard and 0 <= head <= back:
+                outside = (n for n in range(len(self.items)) if not head <= n <= back)
+                if not any(head < self.target(self.items[n]) <= back for n in outside):
+                    found.append((head, back))
+        return sorted(found, key=lambda loop: loop[1] - loop[0])
+
+    def loop_of(self, branch: Statement) -> tuple[int, int] | None:
+        """Where the loop of a backward branch is by now."""
+        return next((loop for loop in self.loops() if self.items[loop[1]] is branch), None)
+
+    def is_always(self, at: int, head: int, back: int) -> bool:
+        """Whether each round of a loop comes past a statement, once."""
+        for n in range(head, back):
+            if self.items[n].op.startswith("bra"):
+                target = self.target(self.items[n])
+                if n < at < target or (target <= at < n):
+                    return False
+        return not any(self.items[n].op in ("ret", "exit", "trap") and n < at for n in range(head, back))
+
+    def is_live(self, name: str, head: int, back: int) -> bool:
+        """Whether a register may be read behind a loop, before it is written again."""
+        inside = (self.target(each) for each in self.items[head : back + 1] if each.op.startswith("bra"))
+        todo = [back + 1, *(n for n in inside if not head <= n <= back)]
+        seen: set[int] = set()
+        while todo:
+            n = todo.pop()
+            if n == head:
+                return True  # the loop begins again with it
+            if n in seen or head < n <= back or not 0 <= n < len(self.items):
+                continue
+            seen.add(n)
+            each = self.items[n]
+            written = name in self.writes(each)
+            if name in _read(each, written):
+                return True
+            if written and not each.guard:
+                continue
+            if each.op.startswith("bra"):
+                todo.append(self.target(each))
+            if not (each.op in (*_BRANCHES, "ret", "trap") and not each.guard):
+                todo.append(n + 1)
+        return False
+
+    # -- edits
+
+    def insert(self, place: int, new: Iterable[Statement]) -> None:
+        """In front of a statement, behind its labels."""
+        new = list(new)
+        if new and place < len(self.items):
+            old = self.items[place]
+            new[0], self.items[place] = replace(new[0], labels=old.labels + new[0].labels), replace(old, labels=())
+        self.items[place:place] = new
+
+    def exchange(self, place: int, new: Sequence[Statement]) -> None:
+        """Others instead of a statement, with its labels."""
+        self.items[place : place + 1] = [replace(new[0], labels=self.items[place].labels), *new[1:]]
+
+    def before_loop(self, head: int, back: int, new: list[Statement]) -> None:
+        """Puts statements where they are executed once before a loop, whatever leads into it."""
+        name = self.label()
+        names = self.items[head].labels
+        for n, each in enumerate(self.items):
+            if not head <= n <= back and each.args[:1] and each.args[0] in names and each.op.startswith("bra"):
+                self.items[n] = replace(each, args=(name,))
+        self.items[head:head] = [replace(new[0], labels=(name,)), *new[1:]]
+
+
+def _read(each: Statement, written: bool) -> set[str]:
+    args = each.args[1:] if written and each.args else each.args
+    return {word for arg in args for word in re.findall(r"%\w+", arg)} | {each.guard}
+
+
+def made(line: int, op: str, *args: str) -> Statement:
+    return Statement(line, (), "", False, op, args)
+
+
+def number(arg: str) -> int | None:
+    """What a literal of 32 bits is as a number with a sign; None: it is none."""
+    if not INTEGER.fullmatch(arg):
+        return None
+    value = int(arg, 0)
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def added(each: Statement) -> tuple[str, int] | None:
+    """(x, k) of a statement that gives x + k, without a guard."""
+    if each.guard or len(each.args) != 3:
+        return None
+    if re.fullmatch(r"add\.[su]32", each.op):
+        for a, b in ((each.args[1], each.args[2]), (each.args[2], each.args[1])):
+            if a.startswith("%") and (k := number(b)) is not None:
+                return a, k
+    if re.fullmatch(r"sub\.[su]32", each.op) and each.args[1].startswith("%"):
+        k = number(each.args[2])
+        return None if k is None else (each.args[1], -k)
+    return None
+
+
+__all__ = ["ALIASES", "INTEGER", "NEGATED", "SWAPPED", "Flow", "added", "made", "number"]

@@ -1,0 +1,123 @@
+"""Registers that grow by a register.
+
+before                                    after
+`t = X; while (t < n) { …; t = t + S; }`  `t = X; v = 0; while (v < (n - X + S - 1) / S) { …; v += 1; t = X + v·S; }`
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from minitile.proof.loops.counters import tested
+from minitile.proof.loops.flow import ALIASES, SWAPPED, Flow, made
+from minitile.proof.reading import Statement
+
+_COMPARISON = re.compile(r"setp\.(\w\w)\.([sub]32)")
+_GRID = re.compile(r"%n?ctaid\.[xyz]")
+
+
+def strided(flow: Flow) -> None:
+    """What compares t with an n that is known before compares v, which says how often t has grown.
+
+    Precondition: in the whole text t is only set to X and grown by S; X, S and n are registers that are written once,
+    on every way, before t is. That S is above 0, and that X and n are not below it where they are compared without a
+    sign, is put in front as `~beyond`.
+    """
+    names: set[str] = set()
+    for loop in flow.loops():
+        if (test := tested(flow, *loop)) is not None:
+            names |= {arg for arg in flow.items[test[0]].args[1:] if arg.startswith("%")}
+    for t in sorted(names):
+        if (stride := _stride(flow, t)) is not None and (bounds := _bounds(flow, t, *stride)):
+            _recount(flow, t, *stride, bounds)
+
+
+def _is_fixed(flow: Flow, name: str) -> bool:
+    return bool(_GRID.fullmatch(name)) or len(flow.defined(name, 0, len(flow.items) - 1)) == 1
+
+
+def _stride(flow: Flow, t: str) -> tuple[str, str] | None:
+    """(X, S) of a register that is only set to X and grown by S."""
+    start = step = ""
+    for n in flow.defined(t, 0, len(flow.items) - 1):
+        each = flow.items[n]
+        if each.guard:
+            return None
+        if re.fullmatch(r"mov\.[bsu]32", each.op) and start in ("", each.args[1]):
+            start = each.args[1]
+        elif re.fullmatch(r"add\.[su]32", each.op) and each.args[1] == t and step in ("", each.args[2]):
+            step = each.args[2]
+        else:
+            return None
+    good = start and step.startswith("%") and step != t and start.startswith("%") and _is_fixed(flow, start)
+    return (start, step) if good and _is_fixed(flow, step) else None
+
+
+def _behind(flow: Flow, names: list[str]) -> int:
+    """Where all of these registers, written once each, are known to have been written; -1: nowhere for sure."""
+    places = [n for name in names for n in flow.defined(name, 0, len(flow.items) - 1)]
+    last = max(places, default=-1)
+    branches = any(each.labels or each.op.startswith("bra") for each in flow.items[: last + 1])
+    return -1 if branches or any(flow.items[n].guard for n in places) else last + 1
+
+
+def _compared(each: Statement, t: str) -> tuple[str, str, str] | None:
+    """(comparison, with what, type) of a test of t; None: it is none."""
+    match = _COMPARISON.fullmatch(each.op)
+    if not match or len(each.args) != 3 or t not in each.args[1:]:
+        return None
+    how = ALIASES.get(match[1], match[1])
+    return (how, each.args[2], match[2]) if each.args[1] == t else (SWAPPED.get(how, ""), each.args[1], match[2])
+
+
+def _bounds(flow: Flow, t: str, start: str, step: str) -> dict[str, tuple[str, bool]]:
+    """What t is compared with by `<` or `>=`, by name: a register for the limit of v; whether without a sign."""
+    found: dict[str, tuple[str, bool]] = {}
+    for each in flow.items:
+        how, other, kind = _compared(each, t) or ("", "", "")
+        fixed = how in ("lt", "ge") and other.startswith("%") and _is_fixed(flow, other)
+        if fixed and _behind(flow, [other, start, step]) >= 0:
+            limit, unsigned = found.get(other) or (flow.register(), False)
+            found[other] = limit, unsigned or kind == "u32"
+    return found
+
+
+def _recount(flow: Flow, t: str, start: str, step: str, bounds: dict[str, tuple[str, bool]]) -> None:
+    v = flow.register()
+    out: list[Statement] = []
+    for each in flow.items:
+        how, other, _ = _compared(each, t) or ("", "", "")
+        if t in flow.writes(each):
+            if each.op.startswith("mov"):
+                out += [each, made(each.line, "mov.b32", v, "0")]
+            elif out and not each.labels and out[-1].op == "mad.lo.s32" and out[-1].args[:2] == (t, v):
+                count = out[-2]  # two steps in a row are one
+                out[-2] = replace(count, args=(v, v, str(int(count.args[2]) + 1)))
+            else:
+                out.append(replace(each, op="add.s32", args=(v, v, "1")))
+                out.append(made(each.line, "mad.lo.s32", t, v, step, start))
+        elif how in ("lt", "ge") and other in bounds:
+            out.append(replace(each, op=f"setp.{how}.s32", args=(each.args[0], v, bounds[other][0])))
+        else:
+            out.append(each)
+    flow.items = out
+    unsigned = any(each for _, each in bounds.values())
+    for other, (limit, _) in bounds.items():
+        place = max(_behind(flow, [name for name in (other, start, step) if not _GRID.fullmatch(name)]), 0)
+        line = flow.items[place - 1].line if place else 0
+        found = flow.register()
+        few = [(step, "1", "~beyond.asked"), *((each, "0", "~beyond") for each in (start, other) if unsigned)]
+        new = []
+        for name, least, op in few:
+            new += [made(line, "setp.lt.s32", found, name, least), Statement(line, (), found, False, op, ())]
+        new += [
+            made(line, "sub.s32", limit, other, start),
+            made(line, "add.s32", limit, limit, step),
+            made(line, "sub.s32", limit, limit, "1"),
+            made(line, "div.s32", limit, limit, step),
+        ]
+        flow.insert(place, new)
+
+
+__all__ = ["strided"]

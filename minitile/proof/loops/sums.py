@@ -1,0 +1,102 @@
+"""Registers that grow with a counter, and counters' starts.
+
+before                                       after
+`r = r + k` once a round of a counted loop   `r = first + j·(k / step)`, of the loop's counter j
+`c = a - b` in front of a loop by c          `x = a - b; c = x`
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from minitile.proof.loops.counters import Test, form_of, start_of, step_of, tested
+from minitile.proof.loops.flow import INTEGER, Flow, added, made, number
+from minitile.proof.reading import Statement
+
+
+def follow(flow: Flow) -> None:
+    """In counted loops that do more than to compute, `r = r + k` is computed from the counter, so that what r holds
+    repeats when the counter's value does not matter.
+
+    Precondition: nothing else of the loop writes r, each round comes past the statement, and the counter's step divides
+    k. What holds at the head, r = base + j·(k / step), holds after each round.
+    """
+    for branch in [flow.items[back] for _, back in flow.loops()]:
+        if (loop := flow.loop_of(branch)) is None or not (form := form_of(flow, *loop)) or not form.direct:
+            continue
+        head, back = loop
+        if all(each.op.startswith("bra") or flow.only_computes(each) for each in flow.items[head:back]):
+            continue
+        grown = [(n, new) for n in range(head, back) if n != form.at and (new := _grown(flow, n, head, back, form))]
+        before: list[Statement] = []
+        for n, (ahead, within) in reversed(grown):
+            before += ahead
+            flow.exchange(n, within)
+        if before:
+            flow.before_loop(head, back + sum(len(within) - 1 for _, (_, within) in grown), before)
+
+
+def _grown(flow: Flow, n: int, head: int, back: int, form: Test) -> tuple[list[Statement], list[Statement]] | None:
+    """(what is done before the loop, what stands for the statement) for `r = r + k`; None: it is none."""
+    each, j = flow.items[n], form.counter
+    match = re.fullmatch(r"(add|sub)\.[su](32|64)", each.op)
+    if not match or each.guard or len(each.args) != 3 or each.args[0] != each.args[1] or each.args[0] == j:
+        return None
+    r, step = each.args[1], _constant(each.args[2], int(match[2]))
+    if step is None or step == 0 or flow.defined(r, head, back) != [n] or not flow.is_always(n, head, back):
+        return None
+    step = -step if match[1] == "sub" else step
+    if step % form.by:
+        return None
+    times, line, start = step // form.by, each.line, start_of(flow, j, head, back)
+    bits, wide = ("s32", "mul.lo.s32") if match[2] == "32" else ("s64", "mul.wide.s32")
+    base, first = flow.register(), flow.register()
+    known = number(start)
+    before = [made(line, f"add.{bits}", base, r, str(-known * times if known is not None else 0))]
+    if known is None:
+        moved = flow.register()
+        before += [made(line, wide, moved, start, str(times)), made(line, f"sub.{bits}", base, base, moved)]
+    before.append(made(line, f"add.{bits}", first, base, str(step if n < form.at else 0)))
+    if bits == "s64":
+        product = flow.register()
+        return before, [made(line, wide, product, j, str(times)), made(line, "add.s64", r, first, product)]
+    if times == 1:
+        return [*before, made(line, "add.s32", r, j, base)], [made(line, "add.s32", r, j, first)]
+    return (
+        [*before, made(line, "mad.lo.s32", r, j, str(times), base)],
+        [made(line, "mad.lo.s32", r, j, str(times), first)],
+    )
+
+
+def _constant(arg: str, width: int) -> int | None:
+    value = int(arg, 0) if INTEGER.fullmatch(arg) else None
+    if value is not None and width == 32 and 1 << 31 <= value < 1 << 32:
+        value -= 1 << 32
+    return value if value is not None and abs(value) < 1 << 31 else None
+
+
+def starts(flow: Flow) -> None:
+    """Counters are set by `mov` only, each time from a register of its own. Precondition: the statement only computes,
+    writes nothing else, has no guard, and is no step."""
+    counters = set()
+    for head, back in flow.loops():
+        test = tested(flow, head, back)
+        name = flow.items[test[0]].args[1] if test else ""
+        if name and step_of(flow, name, head, back):
+            counters.add(name)
+    out: list[Statement] = []
+    for each in flow.items:
+        name = each.args[0] if each.args else ""
+        alone = flow.writes(each) == (name,) and not each.guard and each.op.partition(".")[0] in flow.plain
+        found = added(each)
+        steps = found is not None and found[0] == name
+        if name in counters and alone and not steps and not each.op.startswith(("mov.", "ld.global")):
+            own = flow.register()
+            out += [replace(each, args=(own, *each.args[1:])), made(each.line, "mov.b32", name, own)]
+        else:
+            out.append(each)
+    flow.items = out
+
+
+__all__ = ["follow", "starts"]

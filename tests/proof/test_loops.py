@@ -1,0 +1,230 @@
+"""The rewrites of minitile.proof.loops: each does what its docstring says where its precondition holds, and leaves
+alone what does not have it; texts by chance do the same before and after; what is proved of them has no fault."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from minitile.proof.loops import counters, division, retries, rotation, strides, sums
+from minitile.proof.loops.flow import Flow
+from minitile.proof.reading import statements
+from minitile.proof.text import ARITHMETIC, _instruction
+from tests.proof import loops_by_chance, roles_by_chance
+
+TRY = "mbarrier.try_wait.parity.shared.b64 %p, [%s], %h;"
+HI = "mul.hi.u32 %h, %x, -1431655765;"
+UP = "L: st.shared.u32 [%s], %c; add.s32 %c, %c, 1; setp.le.s32 %p, %c, %n; @%p bra L;"
+COPY = "L: add.s32 %y, %c, 2; st.shared.u32 [%s], %c; mov.u32 %c, %y; setp.lt.s32 %p, %c, %n; @%p bra L;"
+GROWN = (
+    "mov.u32 %c, 0; L: st.shared.u32 [%s], %r; add.s32 %r, %r, 2; add.s32 %c, %c, 1; setp.lt.s32 %p, %c, %n; @%p bra L;"
+)
+STRIDE = "mov.u32 %x, %ctaid.x; ld.param.u32 %n, [N]; mov.u32 %t, %x; L: add.s32 %t, %t, %nctaid.x;" + (
+    " bar.sync 1; setp.lt.s32 %p, %t, %n; @%p bra L;"
+)
+START = "sub.s32 %c, %a, %b; L: bar.sync 1; add.s32 %c, %c, 1; setp.lt.s32 %p, %c, %n; @%p bra L;"
+RETRY = f"L: {TRY} selp.b32 %r, 1, 0, %p; setp.eq.s32 %q, %r, 0; @%q bra L;"
+HEAD = "L: mov.u32 %x, 1; setp.ge.s32 %p, %c, %n; @%p bra E; st.shared.u32 [%s], %c; bra L; E: ret;"
+# Each rewrite, a text that it rewrites, and such that lack one part of its precondition.
+CASES = {
+    division.quotients: (
+        f"{HI} shr.u32 %q, %h, 1;",
+        {
+            "a factor that is not exact": f"{HI} shr.u32 %q, %h, 1;".replace("-1431655765", "1431655765"),
+            "another way to the shift": f"{HI} L: shr.u32 %q, %h, 1;",
+            "a branch between": f"{HI} @%p bra L; shr.u32 %q, %h, 1; L: ret;",
+            "x is written between": f"{HI} mov.u32 %x, 1; shr.u32 %q, %h, 1;",
+            "x is the product": f"{HI} shr.u32 %q, %h, 1;".replace("%h", "%x"),
+            "the product is written between": f"{HI} mov.u32 %h, 1; shr.u32 %q, %h, 1;",
+            "a guarded product": f"@%p {HI} shr.u32 %q, %h, 1;",
+            "a guarded shift": f"{HI} @%p shr.u32 %q, %h, 1;",
+        },
+    ),
+    retries.waits: (
+        RETRY,
+        {
+            "the branch is taken when it is done": RETRY.replace("@%q", "@!%q"),
+            "the branch is of something else": RETRY.replace("%r, 0;", "%n, 0;"),
+            "a register by the number of tries": RETRY.replace("setp", "xor.b32 %a, %a, 1; setp"),
+            "what the try before has left": RETRY.replace("selp", "mov.b32 %a, %r; selp"),
+            "another phase when it is tried again": RETRY.replace("setp", "mov.b32 %h, 1; setp"),
+            "another mbarrier when it is tried again": RETRY.replace("L:", "L: add.s32 %s, %s, 8;"),
+            "something that is done with each try": RETRY.replace("selp", "mbarrier.arrive.shared.b64 _, [%s]; selp"),
+            "a load with each try": RETRY.replace("L:", "L: ld.shared.u32 %a, [%b];"),
+            "another try with each": RETRY.replace("L:", f"L: {TRY}"),
+            "a guard between": RETRY.replace("selp", "@%w selp"),
+            "another way into it": RETRY.replace("setp", "M: setp") + " @%w bra M;",
+        },
+    ),
+    rotation.straighten: (
+        "@%p bra X; bra Y; X: bar.sync 1; Y: ret;",
+        {
+            "another way to the jump": "@%p bra X; Z: bra Y; X: bar.sync 1; Y: ret;",
+            "a jump by a guard": "@%p bra X; @%q bra Y; X: bar.sync 1; Y: ret;",
+            "a branch to elsewhere": "@%p bra Y; bra X; X: bar.sync 1; Y: ret;",
+        },
+    ),
+    rotation.rotate: (
+        HEAD,
+        {
+            "a way into the head": HEAD.replace("setp", "M: setp").replace("st.shared", "@%q bra M; st.shared"),
+            "a loop in the head": HEAD.replace("setp", "@%q bra L; setp"),
+            "never left": HEAD.replace("@%p bra E;", ""),
+            "it ends in the head": HEAD.replace("setp", "@%q ret; setp"),
+            "a jump by a guard": HEAD.replace("; bra L", "; @%q bra L"),
+        },
+    ),
+    counters.copies: (
+        COPY,
+        {
+            "of another register": COPY.replace("%y, %c, 2", "%y, %n, 2"),
+            "a copy in some rounds": COPY.replace("mov", "@%q mov"),
+            "a sum in some rounds": COPY.replace("add", "@%q bra M; add").replace("st.", "M: st."),
+            "written twice": COPY.replace("st.", "mov.u32 %c, 1; st."),
+            "the sum is written twice": COPY.replace("st.", "add.s32 %y, %y, 1; st."),
+            "the copy before the sum": "L: mov.u32 %c, %y; add.s32 %y, %c, 2; setp.lt.s32 %p, %c, %n; @%p bra L;",
+        },
+    ),
+    counters.count: (
+        UP,
+        {
+            "a step in some rounds": UP.replace("add", "@%q add"),
+            "a step around which a branch goes": UP.replace("add", "@%q bra M; add").replace("setp", "M: setp"),
+            "a way back before the step": UP.replace("setp", "@%q bra L; setp"),
+            "a test in some rounds": UP.replace("setp", "@%q setp"),
+            "two steps": UP.replace("setp", "add.s32 %c, %c, 1; setp"),
+            "another direction": UP.replace("le", "ge"),
+            "a bound that the loop writes": UP.replace("setp", "add.s32 %n, %n, 1; setp"),
+            "a bound that no number is beyond": UP.replace("%n", "0x7fffffff"),
+            "an unsigned bound below 0": UP.replace("le.s32", "lt.u32").replace("%n", "-2"),
+            "the second result of a test": UP.replace("%p, %c", "%w|%p, %c"),
+            "the branch tests something else": UP.replace("@%p", "@%q"),
+            "!= where all is computed": UP.replace("st.shared.u32 [%s], %c;", "").replace("le", "ne"),
+            "another way into the loop": UP.replace("add", "M: add") + " @%q bra M;",
+        },
+    ),
+    strides.strided: (
+        STRIDE,
+        {
+            "set to something else": STRIDE.replace("L:", "@%q bra L; mov.u32 %t, 1; L:"),
+            "grown by something else": STRIDE.replace("bar", "add.s32 %t, %t, 1; bar"),
+            "grown in some rounds": STRIDE.replace("add.s32 %t", "@%q add.s32 %t"),
+            "a bound that is written twice": STRIDE.replace("bar", "mov.u32 %n, 5; bar"),
+            "a start that is written twice": STRIDE.replace("bar", "mov.u32 %x, 5; bar"),
+            "a bound on some ways only": STRIDE.replace("ld.", "@%q ld."),
+            "a bound behind a branch": "@%q bra K; K: " + STRIDE,
+            "another comparison": STRIDE.replace("lt", "le"),
+        },
+    ),
+    sums.follow: (
+        GROWN,
+        {
+            "in some rounds": GROWN.replace("add.s32 %r", "@%q add.s32 %r"),
+            "around which a branch goes": GROWN.replace("add.s32 %r", "@%q bra M; add.s32 %r").replace(
+                "add.s32 %c", "M: add.s32 %c"
+            ),
+            "written twice": GROWN.replace("add.s32 %c", "mov.u32 %r, 1; add.s32 %c"),
+            "by a register": GROWN.replace("%r, 2", "%r, %n"),
+            "a step that does not divide it": GROWN.replace("%c, 1", "%c, 4"),
+            "a loop that only computes": GROWN.replace("st.shared.u32 [%s], %r;", ""),
+            "a loop that is not counted": GROWN.replace("lt", "gt"),
+        },
+    ),
+    sums.starts: (
+        START,
+        {
+            "in some lanes": START.replace("sub", "@%q sub"),
+            "of no loop's counter": START.replace("%c, %a", "%d, %a"),
+            "by a move": START.replace("sub.s32 %c, %a, %b", "mov.u32 %c, %a"),
+        },
+    ),
+}
+
+
+def texts_of(rewrite, body: str) -> tuple[list[str], list[str]]:
+    """Statements before and after a rewrite."""
+    found, last = statements([(n, each) for n, each in enumerate(re.split(r"(?<=[;:]) ", body), 1)])
+    flow = Flow(found, last, lambda each: _instruction(0, each).writes, ARITHMETIC)
+    rewrite(flow)
+    return [each.text for each in found], [each.text for each in flow.items]
+
+
+@pytest.mark.parametrize("rewrite", CASES, ids=lambda each: each.__name__)
+def test_a_rewrite(rewrite):
+    before, after = texts_of(rewrite, CASES[rewrite][0])
+    assert before != after
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "name"), [(rewrite, name) for rewrite, (_, wrong) in CASES.items() for name in wrong]
+)
+def test_a_precondition(rewrite, name):
+    """What lacks it is left alone."""
+    before, after = texts_of(rewrite, CASES[rewrite][1][name])
+    assert before == after
+
+
+def same(seeds: range) -> int:
+    """Compares texts; how many were rewritten."""
+    count = 0
+    for seed in seeds:
+        lines = loops_by_chance.text_of(seed)
+        assert loops_by_chance.differs(lines) == "", seed
+        count += loops_by_chance.is_rewritten(lines)
+    return count
+
+
+def test_texts_by_chance():
+    assert same(range(60)) > 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_texts_by_chance_more(part):
+    assert same(range(1000 * part + 100, 1000 * part + 1100)) > 900
+
+
+def none_is_wrong(seeds: range) -> int:
+    """What is proved has no fault in any schedule for any size; how many are proved."""
+    count = 0
+    for seed in seeds:
+        text = roles_by_chance.text_of(seed)
+        if (together := roles_by_chance.proved(text)) is not None:
+            assert roles_by_chance.wrong(text, together) == "", seed
+            count += 1
+    return count
+
+
+def test_roles_by_chance():
+    assert none_is_wrong(range(12)) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_roles_by_chance_more(part):
+    assert none_is_wrong(range(400 * part + 100, 400 * part + 500)) > 40
+
+
+def test_what_is_wrong_is_found():
+    """The comparison sees a loop that goes once more, and a warp that does not come to a barrier."""
+    lines = [
+        "mov.u32 %c0, 0;",
+        "$L:",
+        "bar.sync 1;",
+        "add.s32 %c0, %c0, 1;",
+        "setp.lt.s32 %p0, %c0, %n;",
+        "@%p0 bra $L;",
+    ]
+    given = {"%n": 3, "%m": 1}
+    before, after = (
+        loops_by_chance.run(*statements(list(enumerate(each))), given)
+        for each in (lines, [each.replace(".lt.", ".le.") for each in lines])
+    )
+    assert before[0] == after[0] == "end"
+    assert len(before[1].done) == 3
+    assert len(after[1].done) == 4
+    right = next(seed for seed in range(40) if roles_by_chance.proved(roles_by_chance.text_of(seed)) is not None)
+    text = roles_by_chance.text_of(right)
+    assert roles_by_chance.wrong(text) == ""
+    assert roles_by_chance.wrong(text.replace("bar.sync 0;", "bar.sync 0;\n@%w0 ret;", 1)) != ""

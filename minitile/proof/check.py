@@ -19,7 +19,8 @@ from minitile.proof.state import State, Warp
 from minitile.proof.text import Launch, Program, Refused, parse
 from minitile.proof.values import variables_in
 
-FORMAT = 5
+FORMAT = 6
+_OPERATIONS = ("add", "sub", "mul", "floordiv")
 
 
 def check(certificate: Mapping[str, Any], text: str, launch: Launch, *, seconds: float = 600.0) -> int:
@@ -56,8 +57,39 @@ def facts(launch: Launch) -> dict[str, Any]:
         "shared": launch.shared,
         "divides": dict(sorted(launch.divides.items())),
         "least": dict(sorted(launch.least.items())),
-        "grid": {axis: repr(size) for axis, size in sorted(launch.grid.items())},
+        "grid": {axis: _lists(size) for axis, size in sorted(launch.grid.items())},
     }
+
+
+def _lists(size: Any) -> Any:
+    """An expression for JSON, which has no tuples."""
+    return [_lists(each) for each in size] if isinstance(size, tuple) else size
+
+
+def launch_of(certificate: Any) -> Launch:
+    """The launch that a certificate is for, as it says itself: the inverse of `facts`. Raises Refused."""
+    try:
+        said = certificate["launch"]
+        boxes, divides, least = (
+            {str(name): int(n) for name, n in said[each].items()} for each in ("boxes", "divides", "least")
+        )
+        threads, shared = (None if said[each] is None else int(said[each]) for each in ("threads", "shared"))
+        return Launch(boxes, threads, shared, divides, least, {str(n): _size(x) for n, x in said["grid"].items()})
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        raise Refused(0, f"not a certificate: {error!r}") from None
+
+
+def _size(data: Any) -> Any:
+    """What `_lists` was made of."""
+    if isinstance(data, int):
+        return data
+    if isinstance(data, list) and data[:1] == ["param"]:
+        _, name = data
+        return ("param", str(name))
+    operation, a, b = data
+    if operation not in _OPERATIONS:
+        raise ValueError(f"{operation!r} in a grid")
+    return (operation, _size(a), _size(b))
 
 
 def _demand(holds: bool, reason: str) -> None:
@@ -144,4 +176,4 @@ def _cyclic(edges: Mapping[int, list[int]]) -> bool:
     return False
 
 
-__all__ = ["FORMAT", "check", "digest", "facts"]
+__all__ = ["FORMAT", "check", "digest", "facts", "launch_of"]

@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any
 
 from minitile.proof.encoding import Decoder
-from minitile.proof.explore import MOST_CASES, Explorer
+from minitile.proof.explore import MOST_CASES, Explorer, cyclic
 from minitile.proof.registers import is_symbol
 from minitile.proof.state import State, Warp
 from minitile.proof.text import Launch, Program, Refused, parse
@@ -134,17 +134,12 @@ def _check_case(
             raise Refused(0, f"not a certificate: {error!r}") from error
         _demand(question is not None, "a state that asks nothing")
         assert question is not None
-        ends = any(_is_in_while(program, warp) for warp in state.warps)  # that it does is assumed
         for yes in (True, False):
             to = _reached(explorer, explorer.answered(state, question, yes), places)
-            if to is not None and not ends and not (yes and question.kind == "bound"):
+            if to is not None and explorer.idles(state, question, yes):
                 idle.setdefault(place, []).append(to)
-    _demand(not _cyclic(idle), "a cycle in which no loop advances")
+    _demand(not cyclic(idle), "a cycle in which no loop advances")
     return len(states)
-
-
-def _is_in_while(program: Program, warp: Warp) -> bool:
-    return not warp.done and any(program.code[pc].target <= warp.pc <= pc for pc in program.whiles)
 
 
 def _reached(explorer: Explorer, state: State, places: Mapping[Hashable, int]) -> int | None:
@@ -155,25 +150,6 @@ def _reached(explorer: Explorer, state: State, places: Mapping[Hashable, int]) -
     place = places.get(explorer.normalise(state))
     _demand(place is not None, "a state that is not listed")
     return place
-
-
-def _cyclic(edges: Mapping[int, list[int]]) -> bool:
-    colour: dict[int, int] = {}
-    for start in edges:
-        stack = [(start, iter(edges[start]))] if start not in colour else []
-        colour.setdefault(start, 1)
-        while stack:
-            node, rest = stack[-1]
-            following = next(rest, None)
-            if following is None:
-                colour[node] = 2
-                stack.pop()
-            elif colour.get(following) == 1:
-                return True
-            elif following not in colour:
-                colour[following] = 1
-                stack.append((following, iter(edges.get(following, ()))))
-    return False
 
 
 __all__ = ["FORMAT", "check", "digest", "facts", "launch_of"]

@@ -310,7 +310,7 @@ def mbarrier_wait_parity(mbarrier: Any, parity: Any) -> None:
         parity: 0 or 1, run-time or not: the phase's number modulo 2.
 
     Raises:
-        LanguageError: several barriers at once; inside T.Parallel.
+        LanguageError: several barriers at once; another number than 0 and 1; inside T.Parallel.
         TypeMismatchError: what is no barrier.
 
     Example:
@@ -323,6 +323,8 @@ def mbarrier_wait_parity(mbarrier: Any, parity: Any) -> None:
     """
     trace = tile_scope("T.mbarrier_wait_parity")
     bar = barrier_of(mbarrier, "T.mbarrier_wait_parity")
+    if isinstance(parity, int) and parity not in (0, 1):
+        raise current().error(f"a wait for parity {parity}", "parities are 0 and 1: the phase's number modulo 2")
     trace.b.emit(explicit.BarrierWait(bar.of.value, bar.index, convert(parity, i32).value))
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from numbers import Real
 from types import CellType, CodeType, FunctionType
 from typing import Any, NamedTuple
 
@@ -82,7 +83,7 @@ def read_epilogue(
     extras: list[Extra] = []
     numbers: list[float | None] = []
     for position, arg in enumerate(args):
-        if isinstance(arg, (int, float)):
+        if isinstance(arg, Real):  # NumPy's scalars too
             numbers.append(float(arg))
             continue
         tensor, extra = _read(arg, position, like, shape)

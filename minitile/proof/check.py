@@ -13,15 +13,16 @@ from itertools import product
 from typing import Any
 
 from minitile.proof.encoding import Decoder
-from minitile.proof.explore import MOST_CASES, Explorer
+from minitile.proof.explore import MOST_CASES, Explorer, cyclic
 from minitile.proof.registers import is_symbol
 from minitile.proof.state import State, Warp
 from minitile.proof.text import Launch, Program, Refused, parse
 from minitile.proof.values import variables_in
 
-FORMAT = 5
+FORMAT = 6
 # What comes of data that is no state.
 _NO_STATE = (TypeError, ValueError, LookupError, AttributeError, RecursionError, OverflowError, MemoryError)
+_OPERATIONS = ("add", "sub", "mul", "floordiv")
 
 
 def check(certificate: Mapping[str, Any], text: str, launch: Launch, *, seconds: float = 600.0) -> int:
@@ -61,8 +62,39 @@ def facts(launch: Launch) -> dict[str, Any]:
         "shared": launch.shared,
         "divides": dict(sorted(launch.divides.items())),
         "least": dict(sorted(launch.least.items())),
-        "grid": {axis: repr(size) for axis, size in sorted(launch.grid.items())},
+        "grid": {axis: _lists(size) for axis, size in sorted(launch.grid.items())},
     }
+
+
+def _lists(size: Any) -> Any:
+    """An expression for JSON, which has no tuples."""
+    return [_lists(each) for each in size] if isinstance(size, tuple) else size
+
+
+def launch_of(certificate: Any) -> Launch:
+    """The launch that a certificate is for, as it says itself: the inverse of `facts`. Raises Refused."""
+    try:
+        said = certificate["launch"]
+        boxes, divides, least = (
+            {str(name): int(n) for name, n in said[each].items()} for each in ("boxes", "divides", "least")
+        )
+        threads, shared = (None if said[each] is None else int(said[each]) for each in ("threads", "shared"))
+        return Launch(boxes, threads, shared, divides, least, {str(n): _size(x) for n, x in said["grid"].items()})
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        raise Refused(0, f"not a certificate: {error!r}") from None
+
+
+def _size(data: Any) -> Any:
+    """What `_lists` was made of."""
+    if isinstance(data, int):
+        return data
+    if isinstance(data, list) and data[:1] == ["param"]:
+        _, name = data
+        return ("param", str(name))
+    operation, a, b = data
+    if operation not in _OPERATIONS:
+        raise ValueError(f"{operation!r} in a grid")
+    return (operation, _size(a), _size(b))
 
 
 def _demand(holds: bool, reason: str) -> None:
@@ -101,17 +133,12 @@ def _check_case(
         question = explorer.run(state)
         _demand(question is not None, "a state that asks nothing")
         assert question is not None
-        ends = any(_is_in_while(program, warp) for warp in state.warps)  # that it does is assumed
         for yes in (True, False):
             to = _reached(explorer, explorer.answered(state, question, yes), places)
-            if to is not None and not ends and not (yes and question.kind == "bound"):
+            if to is not None and explorer.idles(state, question, yes):
                 idle.setdefault(place, []).append(to)
-    _demand(not _cyclic(idle), "a cycle in which no loop advances")
+    _demand(not cyclic(idle), "a cycle in which no loop advances")
     return len(states)
-
-
-def _is_in_while(program: Program, warp: Warp) -> bool:
-    return not warp.done and any(program.code[pc].target <= warp.pc <= pc for pc in program.whiles)
 
 
 def _reached(explorer: Explorer, state: State, places: Mapping[Hashable, int]) -> int | None:
@@ -124,23 +151,4 @@ def _reached(explorer: Explorer, state: State, places: Mapping[Hashable, int]) -
     return place
 
 
-def _cyclic(edges: Mapping[int, list[int]]) -> bool:
-    colour: dict[int, int] = {}
-    for start in edges:
-        stack = [(start, iter(edges[start]))] if start not in colour else []
-        colour.setdefault(start, 1)
-        while stack:
-            node, rest = stack[-1]
-            following = next(rest, None)
-            if following is None:
-                colour[node] = 2
-                stack.pop()
-            elif colour.get(following) == 1:
-                return True
-            elif following not in colour:
-                colour[following] = 1
-                stack.append((following, iter(edges.get(following, ()))))
-    return False
-
-
-__all__ = ["FORMAT", "check", "digest", "facts"]
+__all__ = ["FORMAT", "check", "digest", "facts", "launch_of"]

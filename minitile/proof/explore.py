@@ -138,6 +138,26 @@ def _added(moduli: dict[Any, int], launch: Launch, root: Any, modulus: int, most
     return True
 
 
+def cyclic(edges: Mapping[int, list[int]]) -> bool:
+    """Whether a graph has a cycle: places to those that follow."""
+    colour: dict[int, int] = {}
+    for start in edges:
+        stack = [(start, iter(edges[start]))] if start not in colour else []
+        colour.setdefault(start, 1)
+        while stack:
+            node, rest = stack[-1]
+            following = next(rest, None)
+            if following is None:
+                colour[node] = 2
+                stack.pop()
+            elif colour.get(following) == 1:
+                return True
+            elif following not in colour:
+                colour[following] = 1
+                stack.append((following, iter(edges.get(following, ()))))
+    return False
+
+
 class Explorer:
     """Explores one case, to a set of states at questions in normal form; `found`: states of other cases."""
 
@@ -182,11 +202,12 @@ class Explorer:
 
     def explore(self) -> list[State]:
         """The states at questions, in normal form."""
-        todo: list[tuple[State, Trail]] = [(self.start(), None)]
-        seen: set[Hashable] = set()
+        todo: list[tuple[State, Trail, int]] = [(self.start(), None, -1)]
+        seen: dict[Hashable, int] = {}
         listed: list[State] = []
+        idle: dict[int, list[int]] = {}
         while todo:
-            state, trail = todo.pop()
+            state, trail, before = todo.pop()
             if time.thread_time() > self.until:
                 raise Refused(0, "more time than is allowed")
             try:
@@ -198,9 +219,11 @@ class Explorer:
                 fault.answers, fault.hangs_on = _answers(trail), self._residue(state)
                 raise
             key = self.normalise(state)
-            if key in seen:
+            place = seen.setdefault(key, len(seen))
+            if before >= 0:
+                idle.setdefault(before, []).append(place)
+            if place < len(listed):
                 continue
-            seen.add(key)
             listed.append(state.copy())
             if len(seen) == MANY_STATES and (found := self._residue(state)):
                 raise Residue(0, "a bound that hangs on a residue", *found)
@@ -209,8 +232,21 @@ class Explorer:
             question = self.run(state)  # asked again: counters may have been shifted
             if question is None:
                 raise Refused(0, "a question that is not asked again")
-            todo += [(self.answered(state, question, yes), (trail, yes)) for yes in (False, True)]
+            todo += [
+                (self.answered(state, question, yes), (trail, yes), place if self.idles(state, question, yes) else -1)
+                for yes in (False, True)
+            ]
+        if cyclic(idle):
+            raise Refused(0, "a cycle in which no loop is known to come nearer to its end")
         return listed
+
+    def idles(self, state: State, question: Question, yes: bool) -> bool:
+        """Whether a step need not come nearer to the end of a loop; that some loops end is assumed (`whiles`)."""
+        within = any(
+            not warp.done and any(self.program.code[pc].target <= warp.pc <= pc for pc in self.program.whiles)
+            for warp in state.warps
+        )
+        return not within and not (yes and question.kind == "bound")
 
     @staticmethod
     def _residue(state: State) -> tuple[Hashable, int] | None:
@@ -588,4 +624,4 @@ def _lowered(low: int, high: int | None, by: int, scale: int, constants: int) ->
     return below, above
 
 
-__all__ = ["Closed", "Explorer", "Proof", "closed", "prove"]
+__all__ = ["Closed", "Explorer", "Proof", "closed", "cyclic", "prove"]

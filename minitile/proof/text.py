@@ -488,6 +488,12 @@ def _region(
     )
 
 
+def _is_left(inside: list[Instruction]) -> bool:
+    """Whether something within a loop, but for the branch at its end, leads out of it."""
+    around = range(inside[0].pc, inside[-1].pc + 2) if inside else range(0)
+    return any(i.base == "ret" or (i.base == "bra" and i.target not in around) for i in inside)
+
+
 def _loops(
     code: list[Instruction], regions: Mapping[int, Region]
 ) -> tuple[tuple[Loop, ...], frozenset[int], frozenset[int], dict[int, str]]:
@@ -498,6 +504,8 @@ def _loops(
     for each in code:
         if each.base != "bra" or each.target > each.pc:
             continue
+        if not each.guard and not _is_left(code[each.target : each.pc]):
+            raise Refused(each.line, f"a loop with no way out: {each.text}")
         if any(head <= each.pc < region.end for head, region in regions.items()):
             spins.add(each.pc)
             continue

@@ -14,13 +14,13 @@ import json
 import math
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from minitile.ir.diagnostics import MinitileError
 from minitile.ir.types import dtype
 from minitile.proof import Answer, Launch, Refused, answer, check
+from minitile.proof.check import launch_of
 from minitile.tools import cli_args
 from minitile.tools.opt import read_text
 
@@ -143,31 +143,27 @@ def check_command(args: argparse.Namespace) -> int:
         order = "the certificate comes first, then the text: minitile check-certificate FILE.json FILE.ptx"
         raise MinitileError(f"cannot read {args.certificate} as JSON: {error}", hint=order) from None
     try:
-        launch = _launch(data)
+        launch = launch_of(
+            data
+        )  # the checker compares it with the proof; whether it is the one that is meant, people must
         states = check(data, read_text(args.file), launch, seconds=args.seconds)
     except Refused as why:
         print(f"not accepted: {why}")
         return 1
     print(f"accepted: {states} states, for launches of {_described(launch)}")
-    if data["lines"]:
+    if data["lines"]:  # those of `together`, as the checker has found
         lines = ", ".join(map(str, data["lines"]))
         print(f"assuming that the lanes of a warp leave the waits of these lines together: {lines}", file=sys.stderr)
     return 0
 
 
-def _launch(data: Any) -> Launch:
-    """What the certificate is for, as it says itself; the checker compares it, people must."""
-    try:
-        facts = data["launch"]
-        boxes = {str(name): int(size) for name, size in facts["boxes"].items()}
-        divides = {str(name): int(n) for name, n in facts["divides"].items()}
-        threads, shared = (None if facts[each] is None else int(facts[each]) for each in ("threads", "shared"))
-        lines: Sequence[Any] = data["lines"]
-        if not all(isinstance(each, int) for each in lines):
-            raise ValueError("lines")
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise Refused(0, f"not a certificate: {error!r}") from None
-    return Launch(boxes, threads, shared, divides)
+def _expression(size: Any) -> str:
+    if not isinstance(size, tuple):
+        return str(size)
+    if size[0] == "param":
+        return str(size[1])
+    sign = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//"}[size[0]]
+    return f"({_expression(size[1])} {sign} {_expression(size[2])})"
 
 
 def _described(launch: Launch) -> str:
@@ -176,4 +172,7 @@ def _described(launch: Launch) -> str:
         parts.append(f"{launch.shared} bytes of dynamic shared memory")
     parts += [f"{name} with boxes of {size} bytes" for name, size in sorted(launch.boxes.items())]
     parts += [f"{name} a multiple of {n}" for name, n in sorted(launch.divides.items()) if n > 1]
+    parts += [f"{name} at least {n}" for name, n in sorted(launch.least.items())]
+    if launch.grid:
+        parts.append("a grid of " + " by ".join(_expression(size) for _, size in sorted(launch.grid.items())))
     return ", ".join(parts)

@@ -289,6 +289,7 @@ def test_unordered_roles_race():
         (["T.barrier_arrive(T.alloc_barrier([1, 1]))"], "of 2 barriers at once"),
         (["T.barrier_arrive(T.alloc_barrier([1, 1])[2])"], "barrier 2 of 2"),
         (["T.barrier_wait(3, 0)"], "is no barrier"),
+        (["T.barrier_wait(T.alloc_barrier(1), 2)"], "parities are 0 and 1"),
         (["T.tma_copy(A, S)"], "without a barrier"),
         (["T.tma_copy(S, A, barrier=T.alloc_barrier(1))"], "to a tensor with a barrier"),
         (["T.tma_copy(S, S)"], "between tensors and shared memory"),

@@ -135,6 +135,21 @@ def test_kernels_have_the_tensors_of_their_epilogue_alone():
         assert [arg.name for arg in compiled.launch_info.args] == ["A", "B", "C", *["E0"] * (made is not None)]
 
 
+@pytest.mark.parametrize("number", [np.float32(0.5), np.float64(0.5), np.float16(0.5), np.int32(3)])
+def test_numpys_scalars_are_numbers(number):
+    a, b = operands(8, 16, 16)
+    plain = matmul(a, b, dtype="float32")
+    found = matmul(a, b, epilogue=lambda x, y: x * y, args=(number,), dtype="float32")
+    assert (found == plain * np.float32(number)).all()
+
+
+def test_numpys_functions_name_those_of_the_language():
+    """Also where the source of a function is not found, since two stand on one line."""
+    a, b = operands(8, 16, 16)
+    with pytest.raises(mt.MinitileError, match=r"use the T\.\* function"):
+        (lambda f: matmul(a, b, epilogue=f))(lambda x: np.exp(x))
+
+
 def test_what_is_refused():
     a, b = operands(8, 16, 24)
     bias = np.zeros(16, np.float32)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from minitile.proof import Launch, Refused, certificate, check
-from minitile.proof.check import _cyclic
+from minitile.proof.explore import cyclic
 from minitile.proof.state import Warp
 from tests.proof.test_examples import text_and_launch
 
@@ -166,5 +166,5 @@ def test_each_rule_of_the_checker(small, damage):
 
 
 def test_a_cycle():
-    assert _cyclic({0: [1], 1: [2], 2: [1]})
-    assert not _cyclic({0: [1, 2], 1: [2], 3: [0]})
+    assert cyclic({0: [1], 1: [2], 2: [1]})
+    assert not cyclic({0: [1, 2], 1: [2], 3: [0]})

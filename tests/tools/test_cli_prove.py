@@ -120,6 +120,23 @@ def test_prove_and_check(text, tmp_path, capsys):
     assert "of another text" in capsys.readouterr().out
 
 
+def test_a_kernels_certificate_is_checked_with_its_grid(sound, tmp_path, capsys):
+    """What `minitile prove KERNEL -o` writes: a launch with a grid, which comes back from JSON as it was."""
+    path, proof = tmp_path / "k.ptx", tmp_path / "k.json"
+    path.write_text(sound.asm["ptx"])
+    certificate = sound.certificate().certificate
+    assert certificate["launch"]["grid"]
+    proof.write_text(json.dumps(certificate))
+    assert main(["check-certificate", str(proof), str(path)]) == 0
+    assert "a grid of " in capsys.readouterr().out
+    grid = dict(certificate["launch"]["grid"])
+    for damage in ({"x": "os"}, {"x": ["pow", 2, 3]}, {"x": ["add", 1]}, {"x": ["param"]}, {"x": None}, []):
+        launch = certificate["launch"] | {"grid": {**grid, **damage} if damage else damage}
+        proof.write_text(json.dumps(certificate | {"launch": launch}))
+        assert main(["check-certificate", str(proof), str(path)]) == 1
+        assert "not a certificate" in capsys.readouterr().out
+
+
 def test_a_fault_of_a_text(text, capsys):
     path, launch, name, size = text
     broken = path.read_text().replace("fence.mbarrier_init.release.cluster;", "")

@@ -117,6 +117,8 @@ class Expressions:
             hint = _keyword_meant(function, error)
             if isinstance(error, IndexError) and "valid indices" in str(error):
                 hint = "a NumPy array is known at compile time only: pass it as a tensor, to index it at run time"
+            if isinstance(error, TypeError) and "does not support ufuncs" in str(error):
+                hint = "use the T.* function: NumPy's are of Python's numbers"
             in_call = isinstance(error, TypeError) and error.__traceback__ is not None
             # Arguments that do not fit the function: nothing of it has run, and the call is what there is to see.
             cause = None if in_call and error.__traceback__.tb_next is None else error  # type: ignore[union-attr]

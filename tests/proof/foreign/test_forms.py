@@ -137,6 +137,12 @@ WRONG = [
     ("and.b32 %r6, %r0, 1; setp.eq.u32 %p2, %r6, 0; @%p2 bra $a; and.b32 %r7, %r0, 2; setp.eq.u32 %p3, %r7, 0;"
      " @%p3 bra $a; griddepcontrol.wait; bra $b;\n$a:\n st.shared.u32 [%r1], %r0;"
       "\n$b: bar.warp.sync -1;", "lanes of a warp part"),
+    # A loop that nothing leaves, and one that is asked anew in each round: neither is known to end.
+    ("$l:\n bra $l;", "no way out"),
+    ("$l:\n bar.sync 0; bra $l;", "no way out"),
+    ("ld.param.u64 %d3, [G]; ld.global.u32 %r7, [%d3]; mov.u32 %r6, 0;\n$l:\n "
+     "setp.ge.u32 %p2, %r6, %r7; @%p2 bra $e; bar.sync 0; "
+     "add.u32 %r6, %r6, 1; bra $l;\n$e:", "nearer to its end"),
     # A test of what was computed in the round before.
     (ROLES.format(
         "mov.u32 %r6, 0; mov.u32 %r8, -9;\n$l:\n bar.sync 1, 64; setp.lt.s32 %p2, %r8, %r9; add.u32 %r8, %r6, 0;"

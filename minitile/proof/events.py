@@ -24,7 +24,7 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`foot`: what it covers. `by`: warp and pc. `atomic`: two such do not conflict."""
+    """`fence`: 0 for one of the async proxy only. `foot`: what it covers. `by`: warp and pc. `atomic`: two such do not conflict."""
 
     id: int
     fence: int

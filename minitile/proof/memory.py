@@ -22,7 +22,8 @@ class Memory:
         self.unit = unit
         self.outside = -1
         for begin, size in arrays:
-            self.outside &= ~(((1 << -(-size // unit)) - 1) << begin // unit)
+            first, last = -(-begin // unit), (begin + size) // unit
+            self.outside &= ~(((1 << max(last - first, 0)) - 1) << first)
         self.known: dict[tuple[tuple[int, int], ...], Footprint] = {}
         self.unions: dict[tuple[int, int], Footprint] = {}
         self.made: dict[tuple[tuple[int, ...], int, int, bool], Footprint] = {}
@@ -92,6 +93,7 @@ class Memory:
         *,
         write: bool,
         asynchronous: bool = False,
+        either: bool = False,
         copy: bool = False,
         begun: int = -1,
         same: bool = False,
@@ -99,7 +101,7 @@ class Memory:
     ) -> int:
         """Records an access; gives its id. Refused if anything that conflicts need not be complete.
 
-        `asynchronous`: by the async proxy. `copy`: by cp.async: of the generic proxy, but not complete at once.
+        `asynchronous`: by the async proxy. `either`: by that or the generic proxy, whichever asks for more. `copy`: by cp.async: of the generic proxy, but not complete at once.
         `begun`: for a product of a warpgroup, its id if another warp of it has recorded it, else 0. `same`: what lanes
         write to the same bytes is the same. `atomic`: two such do not conflict.
         """
@@ -131,7 +133,9 @@ class Memory:
             new = replace(old, foot=self.union(old.foot, foot))
         else:
             event = state.new()
-            new = Access(event, 0 if asynchronous else state.new(), write, asynchronous, foot, by, line, atomic)
+            new = Access(
+                event, 0 if asynchronous and not either else state.new(), write, asynchronous, foot, by, line, atomic
+            )
             if not asynchronous and not atomic:
                 warp.fresh = (*(each for each in warp.fresh if each[0] != kind), (kind, event))
         kept = [each for each in state.accesses if each is not old and not _superseded(each, knows, new)]
@@ -149,7 +153,7 @@ def _ordered(
             for other, theirs in each.foot.shares:
                 if lane != other and mine & theirs:
                     raise Fault(line, f"races with line {each.line}: lanes {lane} and {other} have not met")
-    if asynchronous and not each.asynchronous and each.fence & ~knows:
+    if asynchronous and each.fence & ~knows:
         raise Fault(line, f"no proxy fence since line {each.line}")
 
 
@@ -157,11 +161,12 @@ def _superseded(each: Access, knows: int, new: Access) -> bool:
     """Whether all that must be ordered behind `each` must be ordered behind the new access, and then is behind both."""
     if new.atomic and each.atomic and each.by != new.by:
         return False
+    fenced = each.asynchronous and not each.fence  # it asks for no fence
     same = each.by == new.by and (new.asynchronous or each.foot.lanes == new.foot.lanes)
     if (
         new.write
     ):  # it is ordered behind `each`, as _ordered has checked; a generic one needs its own thread's fence still
-        if not (new.asynchronous or each.asynchronous or same):
+        if not (new.asynchronous or fenced or same):
             return False
     elif not same or each.write or (new.asynchronous and each.id & ~knows):
         return False
@@ -179,7 +184,7 @@ def _each_share(old: Footprint, new: Footprint) -> bool:
 def fence(state: State, warp: Warp, lanes: int) -> None:
     """fence.proxy.async by these lanes: for their own generic accesses up to here that are complete."""
     for each in state.accesses:
-        if each.by[0] == warp.number and not each.asynchronous:
+        if each.by[0] == warp.number and each.fence:
             whose = each.foot.lanes
             done = not each.id & ~warp.knows(whose) or any(event == each.id for event, _ in warp.own)
             if done and not whose & ~lanes and each.fence & ~warp.known and (each.fence, whose) not in warp.own:

@@ -53,7 +53,6 @@ from minitile.proof.values import (
     with_residues,
 )
 
-BASE = 5 * 1024  # where shared memory begins: one address that stands for all with the declared alignment
 FAR = -(1 << 40)  # below all that is asked
 LAUNCH = -1  # stands in a base for the number of loops before, in questions that no instance of a loop asks alone
 ONE = symbol("one")
@@ -208,7 +207,7 @@ class Registers:
         if INTEGER.fullmatch(arg):
             return int(arg, 0)
         if arg in self.program.arrays:
-            return BASE + self.program.arrays[arg][0]
+            return self.program.arrays[arg][0]
         return symbol("address", arg) if arg in self.program.parameters else TOP
 
     def operand(self, warp: Warp, arg: str, width: int) -> Value:
@@ -736,4 +735,4 @@ def _extended(value: Value) -> Value:
     return value if isinstance(value, Affine) else unknown(value)
 
 
-__all__ = ["BASE", "FAR", "Fork", "Question", "Registers", "Residue", "is_symbol"]
+__all__ = ["FAR", "Fork", "Question", "Registers", "Residue", "is_symbol"]

@@ -16,7 +16,7 @@ from minitile.proof.divergence import diverge
 from minitile.proof.events import Footprint, MBarrier, replace
 from minitile.proof.memory import Memory, fence
 from minitile.proof.products import Products
-from minitile.proof.registers import BASE, WINDOW, Fork, Question, Residue
+from minitile.proof.registers import WINDOW, Fork, Question, Residue
 from minitile.proof.state import ALL, State, Warp, bits, committed, without_empty
 from minitile.proof.text import (
     ARITHMETIC,
@@ -109,7 +109,7 @@ class Machine(Products):
         self.together = together
         sizes = [_SHARED.fullmatch(each.op) for each in program.code]
         self.unit = min([4, *(int(each[2]) // 8 for each in sizes if each)])
-        self.memory = Memory(self.unit, ((BASE + at, size) for at, size in program.arrays.values()))
+        self.memory = Memory(self.unit, program.arrays.values())
         self.guessed = False  # whether an access was taken for executed of which that is not known
         self.products = self._product_registers()
         self.covered: dict[tuple[tuple[int, int, int, int], ...], Footprint] = {}
@@ -616,7 +616,8 @@ class Machine(Products):
             self.put(warp, name, TOP, lanes)
 
     def stored_asynchronously(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
-        """st.async within the block: each of these lanes writes, and counts its bytes at an mbarrier."""
+        """st.async within the block: each of these lanes writes, and counts its bytes at an mbarrier. The PTX ISA does
+        not say by which proxy, so what either demands is demanded."""
         match = _ST_ASYNC.fullmatch(each.op)
         assert match
         size = int(match[1] or 1) * int(match[2]) // 8
@@ -624,7 +625,7 @@ class Machine(Products):
         foot, exact = self.footprint(warp, each, each.args[0], size, lanes)
         if not exact:
             raise Refused(each.line, f"not known: {each.args[0]}")
-        event = self.memory.access(state, warp, each.line, foot, write=True, asynchronous=True)
+        event = self.memory.access(state, warp, each.line, foot, write=True, asynchronous=True, either=True)
         barriers.copied(state, warp, barrier, lanes, each.line, size * lanes.bit_count(), event)
 
     def anywhere(self, state: State, warp: Warp, each: Instruction, lanes: int, sure: bool, op: str) -> bool:
@@ -789,4 +790,4 @@ class Machine(Products):
         return self.memory.access(state, warp, each.line, foot, write=write, asynchronous=True)
 
 
-__all__ = ["BASE", "Fork", "Machine", "Question", "Residue"]
+__all__ = ["Fork", "Machine", "Question", "Residue"]

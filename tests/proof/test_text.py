@@ -7,7 +7,6 @@ import pytest
 from minitile.proof import Launch, Refused, answer, prove
 from minitile.proof.descriptors import rows_of_16
 from minitile.proof.explore import Explorer
-from minitile.proof.registers import BASE
 from minitile.proof.state import Warp
 from minitile.proof.text import parse
 from minitile.proof.values import TOP, UNIFORM, Affine, Counter, binary, by_lane, compare, logic, negate, symbol
@@ -249,7 +248,7 @@ def test_each_rule(body, why):
     assert why in found
 
 
-START = BASE >> 4 | 128 >> 4 << 16 | 256 >> 4 << 32  # rows of 16 bytes, by 8: 128 bytes along K, 256 along M or N
+START = 5120 >> 4 | 128 >> 4 << 16 | 256 >> 4 << 32  # rows of 16 bytes, by 8: 128 bytes along K, 256 along M or N
 FILLED = (
     "mad.lo.u32 %r3, %r0, 16, %r1; st.shared.v4.u32 [%r3], {0, 0, 0, 0}; st.shared.v4.u32 [%r3+2048], {0, 0, 0, 0};\n"
     f"fence.proxy.async.shared::cta; bar.sync 0; mov.b64 %d3, {START}; mov.b64 %d4, {START + 128};\n"

@@ -19,7 +19,7 @@ from minitile.proof.state import State, Warp
 from minitile.proof.text import Launch, Program, Refused, parse
 from minitile.proof.values import variables_in
 
-FORMAT = 5
+FORMAT = 6
 
 
 def check(certificate: Mapping[str, Any], text: str, launch: Launch, *, seconds: float = 600.0) -> int:
@@ -54,6 +54,7 @@ def facts(launch: Launch) -> dict[str, Any]:
         "boxes": dict(sorted(launch.boxes.items())),
         "threads": launch.threads,
         "shared": launch.shared,
+        "aligned": launch.aligned,
         "divides": dict(sorted(launch.divides.items())),
         "least": dict(sorted(launch.least.items())),
         "grid": {axis: repr(size) for axis, size in sorted(launch.grid.items())},

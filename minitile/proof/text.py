@@ -54,6 +54,7 @@ class Launch:
     `.reqntid` says. shared: bytes of dynamic shared memory; None: what the comment at its declaration says. divides:
     what a parameter is a multiple of, by its name. least: what it is at least. grid: how many blocks there are along
     x, y, z, where that is known: a number, ("param", name), or (operation, a, b) with add, sub, mul, floordiv.
+    aligned: bytes that dynamic shared memory is aligned to, if that is more than the text declares.
     """
 
     boxes: Mapping[str, int]
@@ -62,6 +63,7 @@ class Launch:
     divides: Mapping[str, int] = field(default_factory=dict)
     least: Mapping[str, int] = field(default_factory=dict)
     grid: Mapping[str, Any] = field(default_factory=dict)
+    aligned: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +216,7 @@ def _arrays(header: str, body: list[tuple[int, str]], launch: Launch) -> tuple[d
             if (each[4] == "") is not dynamic:
                 continue
             align = int(each[1] or max(int(each[2]) // 8, 1))
+            align = max(align, launch.aligned) if dynamic else align
             if align < 1 or align & (align - 1):
                 raise Refused(0, f"an alignment that is not a power of two: {align}")
             aligned.append(align)
@@ -573,12 +576,17 @@ def _counted(code: list[Instruction], each: Instruction) -> Loop:
     return Loop(each.target, each.pc, counter, bound, int(steps[0].args[2]))
 
 
+DRAW = re.compile(r"atom(?:\.relaxed\.cta)?\.shared(?:::cta)?\.add\.[us]32")  # whose results tickets.py knows
+
+
 def data_operands(each: Instruction) -> tuple[int, ...]:
     """Operands of an event whose values do not matter: what is stored, products' registers, coordinates."""
     if each.base in ("st", "stmatrix"):
         return (1,)
     if each.base in ("ld", "ldmatrix"):
         return (0,)
+    if DRAW.fullmatch(each.op):
+        return ()  # what is added tells which numbers it gives
     if each.base in ("atom", "red") and ".shared" in each.op:
         return tuple(range(2 if each.base == "atom" else 1, len(each.args)))
     if each.op.startswith("cp.async.c") and len(each.args) > 1:
@@ -659,6 +667,12 @@ def _needed(
                 todo.append((each.pc, each.guard))
         if each.base in _OF_LANES and each.args:
             todo += [(each.pc, name) for name in registers(each.args[-1])]
+    if any(DRAW.fullmatch(each.op) for each in code):  # and where counters begin
+        for each in code:
+            if each.op.startswith("st.shared.") and each.args[1].startswith("%"):
+                made = [code[pc] for pc in reaching.get((each.pc, each.args[1]), ())]
+                if made and all(i.base == "mov" and INTEGER.fullmatch(i.args[1]) for i in made):
+                    todo.append((each.pc, each.args[1]))
     needed: set[Site] = set()
     names = {name for loop in loops for name in (loop.counter, loop.bound)}
     entered: set[int] = set()

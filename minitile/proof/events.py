@@ -25,7 +25,7 @@ class Footprint:
 @dataclass(frozen=True, slots=True)
 class Access:
     """`fence`: 0 for one of the async proxy only. `foot`: what it covers. `by`: warp and pc. `atomic`: two such do not
-    conflict; `adds`: what it adds to the word, if that is known. `ticket`: tickets by which each lane has a place of its
+    conflict; `adds`: what it adds to the word, if that is known. `ticket`: those by which each lane has a place of its
     own (tickets.py)."""
 
     id: int

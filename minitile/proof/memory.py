@@ -104,7 +104,8 @@ class Memory:
     ) -> int:
         """Records an access; gives its id. Refused if anything that conflicts need not be complete.
 
-        `asynchronous`: by the async proxy. `either`: by that or the generic proxy, whichever asks for more. `copy`: by cp.async: of the generic proxy, but not complete at once.
+        `asynchronous`: by the async proxy. `either`: by that or the generic proxy, whichever asks for more.
+        `copy`: by cp.async: of the generic proxy, but not complete at once.
         `begun`: for a product of a warpgroup, its id if another warp of it has recorded it, else 0. `same`: what lanes
         write to the same bytes is the same. `atomic`: two such do not conflict; `adds`, `ticket`: as in Access.
         """

@@ -1,4 +1,4 @@
-"""Slots by tickets: what `atom.add` of one positive number to a word of shared memory gives is another number each time.
+"""Slots by tickets: what `atom.add` of one positive number to a shared word gives is another number each time.
 
     @p  atom.shared.add.u32 t, [c], 1      Ticket: this lane's draw at that place, if p was true
         setp.lt.s32 q, t, N                Perhaps: if it is true, the draw is below N
@@ -132,7 +132,7 @@ def drawn(state: State, warp: Warp, each: Instruction, words: Sequence[tuple[int
 
 
 def spoil(state: State, draws: frozenset[str], units: int, adds: int) -> None:
-    """These units are written, other than by the addition of `adds`: draws from words among them are tickets no more."""
+    """These units are written, other than by the addition of `adds`: draws from them are tickets no more."""
 
     def kept(value: Value) -> Value:
         if isinstance(value, tuple):

@@ -87,7 +87,7 @@ class Among:
 @dataclass(frozen=True, slots=True)
 class Ticket:
     """scale·n + offset modulo 2^32, for the n that the atomic addition of `amount` at `pc` gave a lane the last time
-    from a word (a unit of shared memory for each bit); that only where all of `needs` hold, else unknown (tickets.py)."""
+    from a word (a unit of shared memory for each bit); that only where all `needs` hold, else unknown (tickets.py)."""
 
     pc: int
     word: int
@@ -544,7 +544,7 @@ def negate(a: Value) -> Value:
         return 1 - a
     if isinstance(a, Predicate):
         return a.expression[1] if a.expression[0] == "not" else Predicate(("not", a))
-    return a
+    return TOP if isinstance(a, Perhaps) else a
 
 
 def logic(name: str, a: Value, b: Value) -> Value:

@@ -50,7 +50,7 @@ def add_prove(parser: argparse.ArgumentParser) -> None:
     text.add_argument("--block", type=cli_args.whole(1, 1024), metavar="THREADS", help="default: what .reqntid says")
     text.add_argument("--dynamic-shared", type=cli_args.whole(0, 1 << 20), metavar="BYTES")
     text.add_argument("--shared-aligned", type=cli_args.whole(0, 1 << 20), default=0, metavar="BYTES",
-                      help="what dynamic shared memory is aligned to, if that is more than the text declares")  # fmt: skip
+                      help="what dynamic shared memory is aligned to, if more than the text declares")  # fmt: skip
     boxes = "a tensor map's box: NAME=BYTES, or NAME=bf16:64,32 for a dtype and elements"
     text.add_argument("--map", dest="maps", action="append", default=[], metavar="NAME=BOX", help=boxes)
     divides = "what launches keep: the parameter is a multiple of N (loops whose first test is gone need it)"

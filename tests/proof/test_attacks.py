@@ -163,10 +163,12 @@ FORMS = {
     " st.global.u32 [%d7+-4], %r0;",
     "a global atomic in shared memory": f"{STORE} {GENERIC} atom.global.add.u32 %r7, [%d5], 1;",
     "a global load from shared memory": f"{STORE} {GENERIC} ld.global.u32 %r7, [%d5+4];",
-    "a copy from shared memory": f"{STORE} {GENERIC} cp.async.ca.shared.global [%r2+1024], [%d5], 4; cp.async.wait_all;",
+    "a copy from shared memory": f"{STORE} {GENERIC} cp.async.ca.shared.global [%r2+1024], [%d5], 4;"
+    " cp.async.wait_all;",
     "a global store by an address that is kept in shared memory": f"{GENERIC} mad.lo.u32 %r7, %r0, 8, %r1;"
     " st.shared.u64 [%r7], %d5; bar.sync 0; ld.shared.u64 %d6, [%r7]; st.global.u32 [%d6+2048], 0;",
-    "a global store by an address of the block": "cvt.u64.u32 %d5, %r1; mapa.u64 %d5, %d5, 0; st.global.u32 [%d5], %r0;",
+    "a global store by an address of the block": "cvt.u64.u32 %d5, %r1; mapa.u64 %d5, %d5, 0;"
+    " st.global.u32 [%d5], %r0;",
     "stores that count, then a bulk copy without a fence": SENT + MAP + PUT + DONE,
     "a range below its array": f"{BINS} {INDEX.format('and.b32 %r3, %r3, 63; sub.u32 %r3, %r3, 1;')} {LOAD}",
 }
@@ -213,7 +215,8 @@ TEXTS = {
 }  # fmt: skip
 SOUND = {
     "stores that count, then a bulk copy behind a fence": f"{SENT} fence.proxy.async; bar.sync 0; {MAP} {PUT} {DONE}",
-    "a generic store into shared memory": f"{GENERIC} @%p0 st.u32 [%d5], 1; ld.param.u64 %d6, [G]; st.global.u32 [%d6], %r0;",
+    "a generic store into shared memory": f"{GENERIC} @%p0 st.u32 [%d5], 1; ld.param.u64 %d6, [G];"
+    " st.global.u32 [%d6], %r0;",
     "a passed loop leaves what all had before": f"{G} mov.b32 %r10, 1;" + SEARCH + SKIP,
     "the fence of an mbarrier by its thread": FENCED_BY.replace("%r0,{}", "%r0,0"),
     "all of a register is stored": f"{G} {TELL.format('%r9')} ld.shared.u32 %r8,[%r1+2048]; cvt.u64.u32 %d3,%r8;"

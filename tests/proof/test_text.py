@@ -49,6 +49,7 @@ COPY = (
     "global.mbarrier::complete_tx::bytes [%r1], [%d0, {%r9}], [%r1+1024];"
 )
 WAIT = "$w:\n mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1024], 0;\n @!%p1 bra $w;"
+TICKET = "atom.shared.add.u32 %r4, [%r1+1024], 1; mad.lo.u32 %r5, %r4, 4, %r1; st.shared.u32 [%r5], %r0;"
 CP = "cp.async.ca.shared.global [%r2], [%d1], 4, %r9;"
 MAP = "mov.b64 %d0, T;"
 PUT = "@%p0 cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%d0, {%r9}], [%r1];"
@@ -106,6 +107,7 @@ def test_sound(body):
     ("body", "why"),
     [
         (f"{STORE} {OTHER} {LOAD}", "nothing has written"),
+        (f"{STORE} @%p0 st.shared.u32 [%r1+1024], 0; bar.sync 0; {TICKET}", "not known: [%r5]"),
         (f"{STORE} bar.sync 0; {OTHER} {LOAD} {STORE}", "races with line"),
         (f"{STORE} {NEXT} {LOAD}", "have not met"),
         (f"{STORE} bar.warp.sync 0xffffffff; {OTHER} {LOAD}", "nothing has written"),
@@ -311,6 +313,8 @@ COUNTED = WHOLE.replace("$l: bar.sync 0;", LOOP.format("bar.sync 0;"))
 STEP, TEST = "add.s32 %r6, %r6, 1;", " setp.lt.s32 %p2, %r6, %r9;\n @%p2 bra.uni $l;"
 AGAIN = LOOP.format("").replace("$l", "$k").replace("$e", "$f")
 READ = [  # whole texts: what is changed, and what is found
+    (WHOLE, ".align 1024", ".align 48", "not a power of two"),
+    (WHOLE, "bar.sync 0;", "cvt.u64.u32 %d5, %r1; st.global.u32 [%d5], 0;", "as one of global memory"),
     (WHOLE, "bar.sync 0;", "/* * // { */ bar.sync 0;", ""),
     (WHOLE, "bar.sync 0;", "/* bar.sync 0;", "a comment that does not end"),
     (WHOLE, "bar.sync 0;", "@%p0 /*\n*/ bar.sync 0;", "some lanes"),

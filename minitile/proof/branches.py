@@ -13,7 +13,7 @@ from minitile.proof.products import Products
 from minitile.proof.registers import Fork
 from minitile.proof.state import State, Warp, bits
 from minitile.proof.text import ATOMIC, Fault, Instruction, Launch, Program, Refused, is_plain
-from minitile.proof.tickets import counted, counts_up, highest, renew, truths, without
+from minitile.proof.tickets import computed_from, counted, counts_up, highest, renew, truths, without
 from minitile.proof.values import (
     TOP,
     UNIFORM,
@@ -67,6 +67,7 @@ class Branches(Products):
         super().__init__(program, launch, residues)
         self.guessed = False  # whether an access was taken for executed of which that is not known
         self.path: list[tuple[int, int, Value]] = []
+        self.computed: dict[int, frozenset[str]] = {}  # what is computed from the result of an instruction
         self.labels = {each.target for each in program.code}
         self.products = self._product_registers()
         self.touches = [self._bits({*each.reads, *each.writes}) for each in program.code]
@@ -185,7 +186,8 @@ class Branches(Products):
         self.path = [self._passed(warp, code[pc])] if code[pc].target > pc >= 0 else []
         now = pc + 1
         while now < end:
-            self._forget(warp, pc, now)
+            if now in self.labels:
+                self._forget(warp, pc, now)
             each = code[now]
             back = backs.get(now, end)
             if back < end and back not in self.program.spins:
@@ -249,7 +251,9 @@ class Branches(Products):
 
     def renew(self, warp: Warp, pc: int) -> None:
         """An instruction is executed again: what names its last result is unknown."""
-        renew(warp, self.memory.draws, pc)
+        if pc not in self.computed:
+            self.computed[pc] = computed_from(self.program, {*self.program.code[pc].writes})
+        renew(warp, self.computed[pc], pc)
         self.path = [(begin, end, without(value, pc)) for begin, end, value in self.path]
 
     def entered(self, head: int, back: int) -> int:

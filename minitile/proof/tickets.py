@@ -44,16 +44,20 @@ Tickets = tuple[int, int, int, tuple[tuple[int, int, int], ...]]  # amount, scal
 
 
 def draws(program: Program) -> frozenset[str]:
-    """Registers that may hold tickets, or truths of which something is known; none where nothing hangs on draws."""
-    found = {name for each in program.code if DRAW.fullmatch(each.op) for name in each.writes} & program.needed
-    size = 0
+    """Registers that may hold tickets; none where nothing hangs on draws."""
+    given = {name for each in program.code if DRAW.fullmatch(each.op) for name in each.writes} & program.needed
+    return computed_from(program, given)
+
+
+def computed_from(program: Program, names: set[str]) -> frozenset[str]:
+    """These registers, and those that are computed from them or drawn under their truths."""
+    found, size = set(names), 0
     while size < len(found):
         size = len(found)
         for each in program.code:
-            if each.base in ARITHMETIC and not found.isdisjoint(each.reads):
+            if (each.base in ARITHMETIC or DRAW.fullmatch(each.op)) and not found.isdisjoint(each.reads):
                 found |= {*each.writes} & program.needed
-    truths = {name for each in program.code if each.base == "setp" or each.op.endswith(".pred") for name in each.writes}
-    return frozenset(found | truths if found else ())
+    return frozenset(found)
 
 
 # -- registers
@@ -69,9 +73,9 @@ def without(value: Value, pc: int) -> Value:
     return TOP if isinstance(value, Perhaps) and any(truth[0] == pc for truth in value.truths) else value
 
 
-def renew(warp: Warp, draws: frozenset[str], pc: int) -> None:
-    """An instruction is executed again: what names its last result is unknown."""
-    for name in draws & warp.registers.keys():
+def renew(warp: Warp, names: frozenset[str], pc: int) -> None:
+    """An instruction is executed again: what names its last result, among these registers, is unknown."""
+    for name in names & warp.registers.keys():
         if isinstance(value := warp.registers[name], (tuple, Ticket, Perhaps)):
             warp.registers[name] = without(value, pc)
 

@@ -452,7 +452,8 @@ class Machine(Branches):
             self.renew(warp, each.pc)
             words = [(lane, word, self.needs(warp, each, lane)) for lane, word in foot.shares]
             given = drawn(state, warp, each, words, adds)
-            counts = [word for _, word in foot.shares if not_negative(state.contents.get(word, TOP))]
+            held = {word for _, word in foot.shares}
+            counts = sorted(word for word in held if not_negative(state.contents.get(word, TOP)))
         event = self.memory.access(state, warp, each.line, foot, write=True, atomic=True, adds=adds)
         for word in counts:  # it holds some number, one for all who load it before it is written again
             state.forget(Stored(COUNTED - word.bit_length()))

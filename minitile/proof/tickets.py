@@ -31,8 +31,8 @@ from minitile.proof.values import (
     Perhaps,
     Ticket,
     Value,
+    by_lane,
     join,
-    lanes_of,
     not_negative,
     signed,
 )
@@ -82,18 +82,19 @@ def renew(warp: Warp, names: frozenset[str], pc: int) -> None:
 
 def name_truth(warp: Warp, each: Instruction, a: Value, b: Value) -> None:
     """Gives what a test or a logical operation of predicates has left unknown its name. `a`, `b`: what it compares."""
-    result = each.writes[0]
-    lanes = lanes_of(warp.registers.get(result, TOP))
-    if not any(value is TOP or isinstance(value, Perhaps) for value in lanes):
-        return
-    own, new = (each.pc,), []
-    for value, x, y in zip(lanes, lanes_of(a), lanes_of(b), strict=True):
+    own = (each.pc,)
+
+    def named(value: Value, x: Value, y: Value) -> Value:
         if value is TOP:
-            value = Perhaps(_union((own,), _below(each.op, x, y)), (own,))
-        elif isinstance(value, Perhaps) and not value.needs:
-            value = Perhaps(_union((own,), value.truths), (own,))
-        new.append(value)
-    warp.registers[result] = join(tuple(new))
+            return Perhaps(_union((own,), _below(each.op, x, y)), (own,))
+        if isinstance(value, Perhaps) and not value.needs:
+            return Perhaps(_union((own,), value.truths), (own,))
+        return value
+
+    result = each.writes[0]
+    value = warp.registers.get(result, TOP)
+    if isinstance(value, tuple) or value is TOP or isinstance(value, Perhaps):
+        warp.registers[result] = by_lane(named, value, a, b)
 
 
 def _below(op: str, a: Value, b: Value) -> tuple[tuple[int, ...], ...]:

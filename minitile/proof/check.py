@@ -60,6 +60,7 @@ def facts(launch: Launch) -> dict[str, Any]:
         "boxes": dict(sorted(launch.boxes.items())),
         "threads": launch.threads,
         "shared": launch.shared,
+        "aligned": launch.aligned,
         "divides": dict(sorted(launch.divides.items())),
         "least": dict(sorted(launch.least.items())),
         "grid": {axis: _lists(size) for axis, size in sorted(launch.grid.items())},
@@ -79,7 +80,8 @@ def launch_of(certificate: Any) -> Launch:
             {str(name): int(n) for name, n in said[each].items()} for each in ("boxes", "divides", "least")
         )
         threads, shared = (None if said[each] is None else int(said[each]) for each in ("threads", "shared"))
-        return Launch(boxes, threads, shared, divides, least, {str(n): _size(x) for n, x in said["grid"].items()})
+        grid = {str(n): _size(x) for n, x in said["grid"].items()}
+        return Launch(boxes, threads, shared, divides, least, grid, int(said["aligned"]))
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise Refused(0, f"not a certificate: {error!r}") from None
 

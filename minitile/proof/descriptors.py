@@ -11,6 +11,11 @@ from functools import lru_cache
 _WIDTHS = (0, 128, 64, 32)
 
 
+def repeats_after(word: int) -> int:
+    """Bytes after which the swizzle of a descriptor is the same again: it goes by the address."""
+    return 8 * _WIDTHS[word >> 62 & 3]
+
+
 @lru_cache(maxsize=4096)
 def rows_of_16(word: int, major: int, outer: int, inner_bytes: int) -> tuple[int, ...] | None:
     """The addresses (without bits above 17) of the 16-byte pieces that an operand covers; None: a form not known.

@@ -13,10 +13,12 @@ from minitile.proof.events import Access, Footprint, MBarrier, NamedBarrier, Pro
 from minitile.proof.memory import Memory
 from minitile.proof.state import State, Warp
 from minitile.proof.text import Refused
-from minitile.proof.values import TOP, UNIFORM, Affine, Among, Counter, Predicate, Stored, Token
+from minitile.proof.values import TOP, UNIFORM, Affine, Among, Counter, Perhaps, Predicate, Stored, Ticket, Token
 
 _RECORDS: dict[str, Any] = {each.__name__: each for each in (Access, MBarrier, NamedBarrier, Product, Warp, State)}
-_VALUES: dict[str, Any] = {each.__name__: each for each in (Affine, Among, Counter, Predicate, Stored, Token)}
+_VALUES: dict[str, Any] = {
+    each.__name__: each for each in (Affine, Among, Counter, Perhaps, Predicate, Stored, Ticket, Token)
+}
 _LONG = 8  # tuples at least as long stand in the table
 
 

@@ -24,7 +24,9 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`foot`: what it covers. `by`: warp and pc. `atomic`: two such do not conflict."""
+    """`fence`: 0 for one of the async proxy only. `foot`: what it covers. `by`: warp and pc. `atomic`: two such do not
+    conflict; `adds`: what it adds to the word, if that is known. `ticket`: those by which each lane has a place of its
+    own (tickets.py)."""
 
     id: int
     fence: int
@@ -34,6 +36,8 @@ class Access:
     by: tuple[int, int]
     line: int
     atomic: bool = False
+    adds: int = 0
+    ticket: tuple[int, int, int, tuple[tuple[int, int, int], ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

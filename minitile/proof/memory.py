@@ -12,17 +12,19 @@ from dataclasses import replace
 from minitile.proof.events import Access, Footprint
 from minitile.proof.state import ALL, State, Warp, lanes_in
 from minitile.proof.text import Fault
+from minitile.proof.tickets import Tickets, apart, spoil, superseded
 
 
 class Memory:
     """Footprints by content, so that they compare by identity. `arrays`: where they begin, and their bytes. `outside`:
-    units that are of none."""
+    units that are of none. `draws`: registers that may hold tickets."""
 
-    def __init__(self, unit: int, arrays: Iterable[tuple[int, int]]) -> None:
-        self.unit = unit
+    def __init__(self, unit: int, arrays: Iterable[tuple[int, int]], draws: frozenset[str] = frozenset()) -> None:
+        self.unit, self.draws = unit, draws
         self.outside = -1
         for begin, size in arrays:
-            self.outside &= ~(((1 << -(-size // unit)) - 1) << begin // unit)
+            first, last = -(-begin // unit), (begin + size) // unit
+            self.outside &= ~(((1 << max(last - first, 0)) - 1) << first)
         self.known: dict[tuple[tuple[int, int], ...], Footprint] = {}
         self.unions: dict[tuple[int, int], Footprint] = {}
         self.made: dict[tuple[tuple[int, ...], int, int, bool], Footprint] = {}
@@ -92,19 +94,25 @@ class Memory:
         *,
         write: bool,
         asynchronous: bool = False,
+        either: bool = False,
         copy: bool = False,
         begun: int = -1,
         same: bool = False,
         atomic: bool = False,
+        adds: int = 0,
+        ticket: Tickets | None = None,
     ) -> int:
         """Records an access; gives its id. Refused if anything that conflicts need not be complete.
 
-        `asynchronous`: by the async proxy. `copy`: by cp.async: of the generic proxy, but not complete at once.
+        `asynchronous`: by the async proxy. `either`: by that or the generic proxy, whichever asks for more.
+        `copy`: by cp.async: of the generic proxy, but not complete at once.
         `begun`: for a product of a warpgroup, its id if another warp of it has recorded it, else 0. `same`: what lanes
-        write to the same bytes is the same. `atomic`: two such do not conflict.
+        write to the same bytes is the same. `atomic`: two such do not conflict; `adds`, `ticket`: as in Access.
         """
         units, lanes = foot.units, ALL if begun >= 0 else foot.lanes
-        if write and foot.clash and not same and not atomic:
+        if ticket and any(word & units for word, _, _ in ticket[3]):
+            ticket = None
+        if write and foot.clash and not same and not atomic and not apart(ticket, ticket):
             raise Fault(line, "two lanes write the same bytes")
         if units & self.of_barriers(tuple(state.mbarriers)):
             raise Fault(line, "touches an mbarrier")
@@ -116,8 +124,12 @@ class Memory:
         own = {event for event, _ in warp.own}
         for each in state.accesses:
             if (write or each.write) and not (atomic and each.atomic) and self.meet(each.foot, foot):
+                if apart(ticket, each.ticket):
+                    continue
                 _ordered(each, warp, line, knows, own, foot, asynchronous)
         if write:
+            if self.draws:
+                spoil(state, self.draws, units, adds)
             state.written |= units
             if state.contents:
                 state.contents = {at: value for at, value in state.contents.items() if not at & units}
@@ -125,14 +137,27 @@ class Memory:
             return begun
         # Accesses of one kind between which the warp hands nothing on are one event.
         kind = (write, copy, lanes)
-        event = 0 if asynchronous or atomic else next((event for each, event in warp.fresh if each == kind), 0)
+        event = (
+            0 if asynchronous or atomic or ticket else next((event for each, event in warp.fresh if each == kind), 0)
+        )
         old = next((each for each in state.accesses if each.id == event), None) if event else None
         if old is not None:
             new = replace(old, foot=self.union(old.foot, foot))
         else:
             event = state.new()
-            new = Access(event, 0 if asynchronous else state.new(), write, asynchronous, foot, by, line, atomic)
-            if not asynchronous and not atomic:
+            new = Access(
+                event,
+                0 if asynchronous and not either else state.new(),
+                write,
+                asynchronous,
+                foot,
+                by,
+                line,
+                atomic,
+                adds,
+                ticket,
+            )
+            if not asynchronous and not atomic and not ticket:
                 warp.fresh = (*(each for each in warp.fresh if each[0] != kind), (kind, event))
         kept = [each for each in state.accesses if each is not old and not _superseded(each, knows, new)]
         state.accesses = [*kept, new]
@@ -149,19 +174,20 @@ def _ordered(
             for other, theirs in each.foot.shares:
                 if lane != other and mine & theirs:
                     raise Fault(line, f"races with line {each.line}: lanes {lane} and {other} have not met")
-    if asynchronous and not each.asynchronous and each.fence & ~knows:
+    if asynchronous and each.fence & ~knows:
         raise Fault(line, f"no proxy fence since line {each.line}")
 
 
 def _superseded(each: Access, knows: int, new: Access) -> bool:
     """Whether all that must be ordered behind `each` must be ordered behind the new access, and then is behind both."""
-    if new.atomic and each.atomic and each.by != new.by:
+    if (new.atomic and each.atomic and each.by != new.by) or not superseded(each, new):
         return False
+    fenced = each.asynchronous and not each.fence  # it asks for no fence
     same = each.by == new.by and (new.asynchronous or each.foot.lanes == new.foot.lanes)
     if (
         new.write
     ):  # it is ordered behind `each`, as _ordered has checked; a generic one needs its own thread's fence still
-        if not (new.asynchronous or each.asynchronous or same):
+        if not (new.asynchronous or fenced or same):
             return False
     elif not same or each.write or (new.asynchronous and each.id & ~knows):
         return False
@@ -179,7 +205,7 @@ def _each_share(old: Footprint, new: Footprint) -> bool:
 def fence(state: State, warp: Warp, lanes: int) -> None:
     """fence.proxy.async by these lanes: for their own generic accesses up to here that are complete."""
     for each in state.accesses:
-        if each.by[0] == warp.number and not each.asynchronous:
+        if each.by[0] == warp.number and each.fence:
             whose = each.foot.lanes
             done = not each.id & ~warp.knows(whose) or any(event == each.id for event, _ in warp.own)
             if done and not whose & ~lanes and each.fence & ~warp.known and (each.fence, whose) not in warp.own:

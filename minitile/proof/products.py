@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from minitile.proof.descriptors import rows_of_16
+from minitile.proof.descriptors import repeats_after, rows_of_16
 from minitile.proof.events import Footprint, Product, replace
 from minitile.proof.memory import Memory
 from minitile.proof.registers import Registers
@@ -102,7 +102,7 @@ class Products(Registers):
             units = 0
             for operand in operands:
                 pieces = rows_of_16(*operand)
-                if pieces is None:
+                if pieces is None or self.program.alignment < repeats_after(operand[0]):
                     raise Refused(line, f"a descriptor that is not known: {operand[0]:#x}")
                 for address in pieces:
                     units |= self.memory.span(address, 16, line)

@@ -26,6 +26,7 @@ from minitile.proof.values import (
     Affine,
     Counter,
     Predicate,
+    Ticket,
     Value,
     affine,
     binary,
@@ -53,7 +54,6 @@ from minitile.proof.values import (
     with_residues,
 )
 
-BASE = 5 * 1024  # where shared memory begins: one address that stands for all with the declared alignment
 FAR = -(1 << 40)  # below all that is asked
 LAUNCH = -1  # stands in a base for the number of loops before, in questions that no instance of a loop asks alone
 ONE = symbol("one")
@@ -74,6 +74,7 @@ _FORMS = {
         "setp": r"setp\.(lt|le|gt|ge|eq|ne|lo|ls|hi|hs)\.([sub](?:32|64))",
         "selp": r"selp\.[subf](32|64)",
         "shfl": r"shfl\.sync\.idx\.b32",
+        "bfly": r"shfl\.sync\.bfly\.b32",
         "vote": r"vote\.sync\.(?:(?:any|all)\.pred|ballot\.b32)",
     }.items()
 }
@@ -123,6 +124,7 @@ class Registers:
 
     def __init__(self, program: Program, launch: Launch, residues: Mapping[Any, tuple[int, int]]) -> None:
         self.program, self.launch = program, launch
+        self.passing = False  # whether loops are passed in any number of rounds (branches.py)
         self.asked = False  # whether an answer was made use of
         self.left: dict[tuple[Any, ...], tuple[Value, ...]] = {}  # what blocks leave, by place and what they read
         self.in_grid = least_by_grid(launch.grid)
@@ -208,7 +210,7 @@ class Registers:
         if INTEGER.fullmatch(arg):
             return int(arg, 0)
         if arg in self.program.arrays:
-            return BASE + self.program.arrays[arg][0]
+            return self.program.arrays[arg][0]
         return symbol("address", arg) if arg in self.program.parameters else TOP
 
     def operand(self, warp: Warp, arg: str, width: int) -> Value:
@@ -269,6 +271,8 @@ class Registers:
             return negate(self.truth(state, rest[0], ask))
         if operation in ("and", "or"):
             ends = 0 if operation == "and" else 1
+            if ask and any(self.truth(state, part, False) == ends for part in rest):
+                return ends  # the part that is known, whichever comes first
             first = self.truth(state, rest[0], ask)
             if first == ends:
                 return first
@@ -561,7 +565,12 @@ class Registers:
             a, b = (self.operand(warp, arg, width) for arg in args[1:3])
             return by_lane(_select, a, b, self.value(warp, args[3]))
         if form == "shfl" and args[2] == "0" and args[3] == "31":
-            return lanes_of(self.value(warp, args[1]))[0]
+            value = lanes_of(self.value(warp, args[1]))[0]
+            return TOP if isinstance(value, Ticket) else value
+        if form == "bfly" and args[3] == "31" and INTEGER.fullmatch(args[2]) and self.value(warp, args[4]) in (ALL, -1):
+            lanes = lanes_of(self.value(warp, args[1]))
+            if all(launch_wide(v) for v in lanes):
+                return join(tuple(lanes[n ^ int(args[2], 0) & 31] for n in range(32)))
         if form == "vote":
             return UNIFORM
         return computed(op, tuple(UNIFORM if is_real(arg) else self.operand(warp, arg, 64) for arg in args[1:]))
@@ -593,7 +602,7 @@ class Registers:
     def moved(self, warp: Warp, each: Instruction, width: int) -> Value:
         value = self.operand(warp, each.args[1], width)
         loop = self.loops.get(each.args[0])
-        if loop and launch_wide(value) and not isinstance(self.value(warp, loop.bound), int):
+        if loop and not self.passing and launch_wide(value) and not isinstance(self.value(warp, loop.bound), int):
             start = affine(value, 32)
             around = tuple(v for v in self.around[each.pc] if v is not loop)
             instance = tuple(warp.registers.get(v.counter, TOP) for v in around)
@@ -735,4 +744,4 @@ def _extended(value: Value) -> Value:
     return value if isinstance(value, Affine) else unknown(value)
 
 
-__all__ = ["BASE", "FAR", "Fork", "Question", "Registers", "Residue", "is_symbol"]
+__all__ = ["FAR", "Fork", "Question", "Registers", "Residue", "is_symbol"]

@@ -12,15 +12,15 @@ from typing import Any
 
 from minitile.proof import barriers
 from minitile.proof.blocks import blocks
-from minitile.proof.divergence import diverge
+from minitile.proof.branches import ATOMIC_OF_SHARED, CP_ASYNC, IDLE_FENCES, SHARED, TENSOR_STORES, Branches, is_access
 from minitile.proof.events import Footprint, MBarrier, replace
 from minitile.proof.memory import Memory, fence
-from minitile.proof.products import Products
-from minitile.proof.registers import BASE, WINDOW, Fork, Question, Residue
+from minitile.proof.registers import WINDOW, Fork, Question, Residue
 from minitile.proof.state import ALL, State, Warp, bits, committed, without_empty
 from minitile.proof.text import (
     ARITHMETIC,
     ATOMIC,
+    DRAW,
     EVENTS,
     INTEGER,
     LOADED,
@@ -31,10 +31,10 @@ from minitile.proof.text import (
     Program,
     Refused,
     Region,
-    is_plain,
     is_wait,
     wide,
 )
+from minitile.proof.tickets import Tickets, drawn, draws, name_truth, of_tickets, placed
 from minitile.proof.values import (
     TOP,
     UNIFORM,
@@ -42,6 +42,7 @@ from minitile.proof.values import (
     Among,
     Predicate,
     Stored,
+    Ticket,
     Token,
     Value,
     lanes_of,
@@ -63,21 +64,11 @@ _IDLE = (
     "red.global",
     "red.relaxed.gpu.global",
 )
-_IDLE_FENCES = ("fence.acq_rel.", "fence.sc.", "fence.proxy.async.global", "fence.proxy.tensormap", "membar.")
 _LOAD = "cp.async.bulk.tensor.{}d.shared::{}.global.mbarrier::complete_tx::bytes"
 _LOADS = {_LOAD.format(n, where) for n in range(1, 6) for where in ("cluster", "cta")}
-_STORES = re.compile(
-    r"cp\.async\.bulk\.tensor\.[1-5]d\.global\.shared::cta\.bulk_group|"
-    r"cp\.reduce\.async\.bulk\.tensor\.[1-5]d\.global\.shared::cta\.\w+\.bulk_group"
-)
-_CP_ASYNC = re.compile(r"cp\.async\.c[ag]\.shared(?:::cta)?\.global(?:\.L2::\w+)?")
 _COPY_OF_BYTES = re.compile(r"cp\.async\.bulk\.shared::(?:cluster|cta)\.global\.mbarrier::complete_tx::bytes")
 _STORE_OF_BYTES = re.compile(
     r"cp\.(?:reduce\.)?async\.bulk\.global\.shared::cta\.bulk_group(?:\.\w+\.\w+)?(?:\.noftz)?"
-)
-_ATOMIC = re.compile(
-    r"(?:atom|red)(?:\.\w+\.(?:cta|cluster|gpu|sys))?\.shared(?:::cta)?\.(?:add|min|max|inc|dec|and|or|xor|exch|cas)"
-    r"(?:\.noftz)?\.(?:[busf](?:32|64)|f16x2|bf16x2)"
 )
 _ST_ASYNC = re.compile(
     r"st\.async(?:\.weak)?\.shared::cluster\.mbarrier::complete_tx::bytes(?:\.v([24]))?\.[busf](32|64)"
@@ -90,12 +81,12 @@ _EXPECT = re.compile(r"mbarrier\.expect_tx(\.relaxed\.cta)?\.shared(::cta)?\.b64
 _WAIT = re.compile(r"mbarrier\.try_wait(?:\.parity)?(\.acquire)?(\.cta)?\.shared(::cta)?\.b64")
 _STMATRIX = re.compile(r"stmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b(?:16|8)")
 _LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b16")
-_SHARED = re.compile(r"(?:st|ld)\.shared(?:::cta)?(?:\.v([24]))?\.[busf](8|16|32|64|128)")
 _BAR_RED = re.compile(r"(?:bar|barrier)\.red(?:\.aligned)?\.(?:popc\.u32|(?:and|or)\.pred)")
 _ACCESSES = ("st", "ld", "stmatrix", "ldmatrix")
+COUNTED = -1000  # names what counters hold, by their places
 
 
-class Machine(Products):
+class Machine(Branches):
     """`together`: instructions at which all lanes of a warp leave a wait together (an assumption, docs/proof.md)."""
 
     def __init__(
@@ -107,61 +98,17 @@ class Machine(Products):
     ) -> None:
         super().__init__(program, launch, residues or {})
         self.together = together
-        sizes = [_SHARED.fullmatch(each.op) for each in program.code]
+        sizes = [SHARED.fullmatch(each.op) for each in program.code]
         self.unit = min([4, *(int(each[2]) // 8 for each in sizes if each)])
-        self.memory = Memory(self.unit, ((BASE + at, size) for at, size in program.arrays.values()))
-        self.guessed = False  # whether an access was taken for executed of which that is not known
-        self.products = self._product_registers()
+        self.memory = Memory(self.unit, program.arrays.values(), draws(program))
         self.covered: dict[tuple[tuple[int, int, int, int], ...], Footprint] = {}
         for each in program.code:
             if each.op.startswith("mbarrier.try_wait") and not is_wait(program.code, each.pc):
                 raise Refused(each.line, "a wait that is not tried again at once")
-        self.open = [self._open(each) for each in program.code]
-        self.touches = [self._bits({*each.reads, *each.writes}) for each in program.code]
         self.named = [self._named(each) for each in program.code]
-        self.blocks = blocks(program, self.touches)
-        self.plain = [is_plain(each) for each in program.code]
-        self.computes = [  # whether nothing that matters lies between an open branch and its end
-            all(
-                program.code[i].base == "bra"
-                or (self.plain[i] and program.live[end].isdisjoint(program.code[i].writes))
-                for i in range(pc + 1, end)
-            )
-            for pc, end in enumerate(self.open)
-        ]
-        self.decides = [  # whether only what is computed hangs on the branch, and matters; or copies do
-            end > 0
-            and not self.computes[pc]
-            and (
-                all(self.plain[i] or program.code[i].base == "bra" for i in range(pc + 1, end))
-                or any(program.code[i].base == "cp" for i in range(pc + 1, end))
-            )
-            for pc, end in enumerate(self.open)
-        ]
-
-        self.alike = [self._alike(each) for each in program.code]
+        self.draws = bool(self.memory.draws)
+        self.blocks = [None] * len(program.code) if self.draws else blocks(program, self.touches)
         self.wide = {name for each in program.code for name in wide(each)}
-
-    def _alike(self, each: Instruction) -> bool:
-        """Whether both arms of a branch do the same but for arithmetic, of which the jump's own arm has none on
-        products' registers, and whose results neither they nor what is behind them needs: one arm stands for both."""
-        code, other = self.program.code, each.target
-        if each.base != "bra" or not each.guard or other <= each.pc or code[other - 1].base != "bra":
-            return False
-        leaves = code[other - 1]
-        if leaves.guard or leaves.target <= other:
-            return False
-        end = leaves.target
-        arms = code[each.pc + 1 : other - 1], code[other:end]
-        if any(i.base == "bra" or (self.plain[i.pc] and i.writes and i.guard) for arm in arms for i in arm):
-            return False
-        if any(each.pc < i.target < end and i.pc != each.pc for i in code):
-            return False
-        first, second = ([i for i in arm if not self.plain[i.pc]] for arm in arms)
-        computed = {name for arm in arms for i in arm if self.plain[i.pc] for name in i.writes}
-        quiet = not any(self.plain[i.pc] and self.touches[i.pc] for i in arms[1])
-        same = [i.text for i in first] == [i.text for i in second] and all(computed.isdisjoint(i.reads) for i in first)
-        return same and quiet and self.program.live[end].isdisjoint(computed)
 
     # -- one instruction
 
@@ -192,7 +139,7 @@ class Machine(Products):
                 self._perhaps(warp, each)
                 warp.pc += 1
                 return True
-            if not known and (self._is_asked(warp, each) or not self._is_access(each)):
+            if not known and (self._is_asked(warp, each) or not is_access(each)):
                 lanes = self.lanes(state, warp, each)
             elif not known:
                 self.guessed, sure = True, False
@@ -226,145 +173,12 @@ class Machine(Products):
             self.put(warp, name, symbol("region", (region.text, place), read) if left is None else left, warp.mask)
         warp.pc = region.end
 
-    def _perhaps(self, warp: Warp, each: Instruction) -> None:
-        self._touch(warp, each)
-        for name in each.writes:
-            warp.registers[name] = TOP
-
-    @staticmethod
-    def _is_access(each: Instruction) -> bool:
-        """Whether an instruction does no more than to access shared memory; it may be taken for executed then."""
-        return bool(
-            _SHARED.fullmatch(each.op)
-            or _ATOMIC.fullmatch(each.op)
-            or _CP_ASYNC.fullmatch(each.op)
-            or _STORES.fullmatch(each.op)
-        )
-
-    @staticmethod
-    def _is_of_global(each: Instruction) -> bool:
-        """Whether an instruction is an atomic or a fence for global memory only."""
-        return each.op.startswith((*ATOMIC, *_IDLE_FENCES))
-
-    @staticmethod
-    def _is_asked(warp: Warp, each: Instruction) -> bool:
-        """Whether a guard is one truth of the launch."""
-        value = warp.registers.get(each.guard)
-        return isinstance(value, Predicate) and not variables_in(value)
-
-    def _open(self, each: Instruction) -> int:
-        """Where the ways of a forward branch join again, if what lies between computes and accesses only; else 0."""
-        code, end = self.program.code, each.target
-        if each.base != "bra" or not each.guard or end <= each.pc:
-            return 0
-        now = each.pc + 1
-        while now < end:
-            inner = code[now]
-            if inner.base == "bra":
-                if inner.target <= inner.pc and (inner.pc not in self.program.spins or inner.target <= each.pc):
-                    return 0
-                end = max(end, inner.target)
-            elif not is_plain(inner) and not self._is_access(inner) and not self._is_of_global(inner):
-                return 0
-            now += 1
-        inside = any(each.pc < i.target < end and not each.pc <= i.pc < end for i in code if i.base == "bra")
-        return 0 if end >= len(code) or inside else end
-
-    def perhaps(self, state: State, warp: Warp, pc: int, end: int) -> None:
-        """Executes what lies behind a branch up to where all ways join, each access as if it were executed; at a label
-        nothing is known of what lies between it and a branch to it."""
-        code = self.program.code
-        for now in range(pc + 1, end):
-            self._forget(warp, pc, now)
-            each = code[now]
-            if each.base == "bra":
-                if now in self.program.spins:
-                    self._spun(warp, each)
-                continue
-            lanes, known = self.possible(state, warp, each)
-            if not self.plain[now]:
-                self.guessed = True
-                if lanes:
-                    self.execute(state, warp, each, lanes, sure=False)
-                continue
-            try:
-                if known and lanes:
-                    self.execute(state, warp, each, lanes)
-                elif not known:
-                    self._perhaps(warp, each)
-            except Fork:
-                self._perhaps(warp, each)
-        self._forget(warp, pc, end)
-        warp.pc = end
-
-    def _forget(self, warp: Warp, begin: int, label: int) -> None:
-        code = self.program.code
-        first = min((i.pc for i in code[begin:label] if i.base == "bra" and i.target == label), default=label)
-        for each in code[first:label]:
-            for name in each.writes:
-                warp.registers[name] = TOP
-
-    def branch(self, state: State, warp: Warp, each: Instruction) -> None:
-        if (
-            len(warp.stack) > 1
-            and warp.stack[-1][0] == each.pc + 1
-            and warp.stack[-2][0] == each.target
-            and not each.guard
-        ):
-            warp.pc += 1  # the other way of a branch of divergent lanes
-            return
-        if each.pc in self.program.spins:
-            self._spun(warp, each)
-            warp.pc += 1
-            return
-        if each.guard and self.open[each.pc]:
-            taken, known = self.possible(state, warp, each)
-            arms = any(i.base == "bra" for i in self.program.code[each.pc + 1 : self.open[each.pc]])
-            asked = self._is_asked(warp, each) or (
-                self.decides[each.pc] and isinstance(warp.registers.get(each.guard), Predicate)
-            )
-            if not known and asked and not self.computes[each.pc]:
-                taken, known = self.lanes(state, warp, each), True
-            if not known or (arms and taken not in (0, warp.mask)):
-                self.perhaps(state, warp, each.pc, self.open[each.pc])
-                return
-        if each.pc in self.program.stepped:
-            values = lanes_of(warp.registers.get(each.guard, TOP))
-            if not all(isinstance(values[lane], int) for lane in bits(warp.mask)):
-                raise Refused(each.line, self.program.stepped[each.pc])
-        if self.alike[each.pc] and warp.registers.get(each.guard) is UNIFORM:
-            warp.pc += 1
-            return
-        taken = self.lanes(state, warp, each)
-        if taken == warp.mask:
-            warp.pc = each.target
-        elif not taken:
-            warp.pc += 1
-        else:
-            diverge(self.program.code, warp, each, taken)
-
-    def _spun(self, warp: Warp, each: Instruction) -> None:
-        """Some number of rounds of a quiet loop: nothing is known of what they compute."""
-        for inner in self.program.code[each.target : each.pc]:
-            self._touch(warp, inner)
-            for name in inner.writes:
-                warp.registers[name] = TOP
-
-    def _touch(self, warp: Warp, each: Instruction) -> None:
-        """Registers that an instruction accesses, against products that are under way."""
-        touched = self.touches[each.pc]
-        if touched:
-            for product in (p for group in (*warp.groups, warp.open) for p in group):
-                if touched & (product.accumulators | product.fragments):
-                    raise Fault(each.line, "accesses registers of a product that need not be complete")
-            warp.dirty |= touched
-
     def execute(self, state: State, warp: Warp, each: Instruction, lanes: int, sure: bool = True) -> bool:
         """`sure`: whether it is known that these lanes execute it, and not only that they may."""
         op = each.op
         if each.base != "wgmma":
             self._touch(warp, each)
-        if warp.fresh and each.base in EVENTS and each.base not in _ACCESSES and not _CP_ASYNC.fullmatch(op):
+        if warp.fresh and each.base in EVENTS and each.base not in _ACCESSES and not CP_ASYNC.fullmatch(op):
             warp.fresh = ()
         if each.base in ARITHMETIC and not op.startswith("ld.shared"):
             if each.base in ("elect", "shfl", "vote", "redux", "match"):
@@ -376,6 +190,9 @@ class Machine(Products):
             if each.base == "ld" and not op.startswith(("ld.param.", "ld.global.", "ld.const.", "ld.local.", *ATOMIC)):
                 raise Refused(each.line, f"not known: {each.op}")
             self.arithmetic(state, warp, each, lanes)
+            if self.draws and (each.base == "setp" or each.op.endswith(".pred")) and len(each.writes) == 1:
+                self.renew(warp, each.pc)
+                name_truth(warp, each, *(self.value(warp, arg) for arg in (*each.args[1:3], "")[:2]))
         elif each.base == "mbarrier":
             return self.mbarrier(state, warp, each, lanes)
         elif each.base in ("bar", "barrier"):
@@ -388,7 +205,7 @@ class Machine(Products):
             self.fence(state, warp, each, lanes)
         elif op == "ret":
             self.ret(state, warp, each, lanes)
-        elif _ATOMIC.fullmatch(op):
+        elif ATOMIC_OF_SHARED.fullmatch(op):
             self.atomic(state, warp, each, lanes)
         elif _ST_ASYNC.fullmatch(op):
             self.stored_asynchronously(state, warp, each, lanes)
@@ -496,7 +313,7 @@ class Machine(Products):
         elif each.op in ("fence.proxy.async", "fence.proxy.async.shared::cta"):
             fence(state, warp, lanes)
             barriers.initialised(state, warp, lanes)
-        elif not each.op.startswith(_IDLE_FENCES):
+        elif not each.op.startswith(IDLE_FENCES):
             raise Refused(each.line, f"not known: {each.op}")
 
     def bar(self, state: State, warp: Warp, each: Instruction, lanes: int) -> bool:
@@ -550,17 +367,18 @@ class Machine(Products):
             warp.converge()
             if lanes != ALL:
                 raise Refused(each.line, "a matrix by some lanes of a warp")
-        elif match := _SHARED.fullmatch(each.op):
+        elif match := SHARED.fullmatch(each.op):
             size = int(match[1] or 1) * int(match[2]) // 8
         else:
             raise Refused(each.line, f"not known: {each.op}")
         lane_mask = lanes & ((1 << sharers) - 1)
         # Rows that one lane names are given to all: each lane reads them all.
-        foot, exact = self.footprint(warp, each, each.args[1 if load else 0], size, lane_mask, each.base == "ldmatrix")
+        place = each.args[1 if load else 0]
+        foot, exact, ticket = self.footprint(warp, each, place, size, lane_mask, each.base == "ldmatrix")
         if not exact and not load and foot.units & ~state.written:
             raise Refused(each.line, f"not known where, among bytes that nothing has written: {each.text}")
         same = each.pc in self.program.same or bool(INTEGER.fullmatch(each.args[-1]))
-        event = self.memory.access(state, warp, each.line, foot, write=not load, same=same and exact)
+        event = self.memory.access(state, warp, each.line, foot, write=not load, same=same and exact, ticket=ticket)
         warp.did(event, foot.lanes)
         if (
             not load
@@ -572,11 +390,19 @@ class Machine(Products):
             and "{" not in each.args[1]
         ):
             state.contents[foot.units] = self.stored(state, warp, each, lanes.bit_length() - 1)
+        elif self.draws and not load and size == 4 and sure and exact and not foot.clash and "{" not in each.args[1]:
+            number = self.value(warp, each.args[1])
+            if isinstance(number, int) and number < 1 << 31:
+                state.contents.update((word, number) for _, word in foot.shares)
         for name in each.writes:
             value: Value = TOP
             whole = "{" not in each.args[0] and size in (4, 8) and {mine for _, mine in foot.shares} == {foot.units}
             if sure and whole and exact:
                 value = state.contents.get(foot.units, UNIFORM)
+            elif self.draws and sure and exact and size == 4 and "{" not in each.args[0]:
+                words = dict(foot.shares)
+                value = tuple(state.contents.get(words.get(n, 0), TOP) for n in range(32))
+            if isinstance(value, tuple) or (sure and whole and exact):
                 told = not each.op.endswith(".s32") and (isinstance(value, int) or variables_in(value))
                 if size == 4 and not told and not not_negative(value):
                     value = unknown(value)  # the register may be of 64 bits
@@ -584,47 +410,69 @@ class Machine(Products):
 
     def footprint(
         self, warp: Warp, each: Instruction, arg: str, size: int, lanes: int, to_all: bool = False
-    ) -> tuple[Footprint, bool]:
-        """What lanes access, and whether they access all of it; else each some place of its share, not known which."""
+    ) -> tuple[Footprint, bool, Tickets | None]:
+        """What lanes access, and whether they access all of it; else each some place of its share, not known which, but
+        by tickets perhaps a place of its own."""
         match = re.fullmatch(r"\[(%?~?\w+)(?:\+(-?\d+))?\]", arg)
         values = lanes_of(self.value(warp, match[1]) if match else TOP)
-        if to_all or not any(isinstance(values[lane], Among) for lane in bits(lanes)):
+        if to_all or not any(isinstance(values[lane], (Among, Ticket)) for lane in bits(lanes)):
             addresses = self.address(warp, arg, lanes, each.line)
-            return self.memory.by_lane(addresses, size, lanes, each.line, to_all), True
-        shares = []
+            return self.memory.by_lane(addresses, size, lanes, each.line, to_all), True, None
+        shares, by_ticket = [], []
         offset = int(match[2] or 0) if match else 0
         for lane in bits(lanes):
             value, units = values[lane], 0
             if isinstance(value, int):
                 value = Among(value, 1, 1)
+            if isinstance(value, Ticket):
+                value = placed(value, offset, self.implied(warp, each, lane), each.line, arg)
+                by_ticket.append((values[lane], value))
+                value = replace(value, low=value.low - offset)
             if not isinstance(value, Among):
                 raise self.unknown_number(each.line, arg, value)
             for n in range(value.count):
                 units |= self.memory.span((value.low + n * value.step + offset) % (1 << 32), size, each.line)
             shares.append((lane, units))
-        return self.memory.of(tuple(shares)), False
+        return (
+            *(self.memory.of(tuple(shares)), False),
+            of_tickets(by_ticket, size) if len(by_ticket) == len(shares) else None,
+        )
 
     def atomic(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
         """Each of these lanes reads and writes as one; two such accesses do not conflict."""
         size = 8 if re.search(r"\.[busf]64$", each.op) else 4
-        foot, _ = self.footprint(warp, each, each.args[1 if each.base == "atom" else 0], size, lanes)
+        foot, exact, _ = self.footprint(warp, each, each.args[1 if each.base == "atom" else 0], size, lanes)
         if foot.units & ~state.written:
             raise Fault(each.line, "reads bytes that nothing has written")
-        event = self.memory.access(state, warp, each.line, foot, write=True, atomic=True)
+        given: Value = TOP
+        counts: list[int] = []
+        number = self.value(warp, each.args[2]) if self.draws and exact and DRAW.fullmatch(each.op) else 0
+        adds = number if isinstance(number, int) and 0 < number < 1 << 16 else 0
+        if adds:
+            self.renew(warp, each.pc)
+            words = [(lane, word, self.needs(warp, each, lane)) for lane, word in foot.shares]
+            given = drawn(state, warp, each, words, adds)
+            held = {word for _, word in foot.shares}
+            counts = sorted(word for word in held if not_negative(state.contents.get(word, TOP)))
+        event = self.memory.access(state, warp, each.line, foot, write=True, atomic=True, adds=adds)
+        for word in counts:  # it holds some number, one for all who load it before it is written again
+            state.forget(Stored(COUNTED - word.bit_length()))
+            state.contents[word] = symbol("count", Stored(COUNTED - word.bit_length()))
         warp.did(event, foot.lanes)
         for name in each.writes:
-            self.put(warp, name, TOP, lanes)
+            self.put(warp, name, given, lanes)
 
     def stored_asynchronously(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
-        """st.async within the block: each of these lanes writes, and counts its bytes at an mbarrier."""
+        """st.async within the block: each of these lanes writes, and counts its bytes at an mbarrier. The PTX ISA does
+        not say by which proxy, so what either demands is demanded."""
         match = _ST_ASYNC.fullmatch(each.op)
         assert match
         size = int(match[1] or 1) * int(match[2]) // 8
         barrier = self.mbarrier_at(state, warp, each.args[2], lanes, each.line)
-        foot, exact = self.footprint(warp, each, each.args[0], size, lanes)
+        foot, exact, _ = self.footprint(warp, each, each.args[0], size, lanes)
         if not exact:
             raise Refused(each.line, f"not known: {each.args[0]}")
-        event = self.memory.access(state, warp, each.line, foot, write=True, asynchronous=True)
+        event = self.memory.access(state, warp, each.line, foot, write=True, asynchronous=True, either=True)
         barriers.copied(state, warp, barrier, lanes, each.line, size * lanes.bit_count(), event)
 
     def anywhere(self, state: State, warp: Warp, each: Instruction, lanes: int, sure: bool, op: str) -> bool:
@@ -657,7 +505,7 @@ class Machine(Products):
 
     def stored(self, state: State, warp: Warp, each: Instruction, lane: int) -> Value:
         """What a lane stores: a number that is one for the launch, or else the last that is stored here."""
-        arg, form = each.args[1], _SHARED.fullmatch(each.op)
+        arg, form = each.args[1], SHARED.fullmatch(each.op)
         assert form
         value = rounds(lanes_of(self.operand(warp, arg, int(form[2])))[lane])
         half = form[2] == "32" and arg in self.wide and not isinstance(value, int)
@@ -699,7 +547,7 @@ class Machine(Products):
             pass
         elif op in _ARRIVES_LATER and len(args) == 1:
             self.arrives_later(state, warp, each, lanes)
-        elif _CP_ASYNC.fullmatch(op) and len(args) in (3, 4) and args[2] in ("4", "8", "16"):
+        elif CP_ASYNC.fullmatch(op) and len(args) in (3, 4) and args[2] in ("4", "8", "16"):
             self.cp_async(state, warp, each, lanes)
         elif op == "cp.async.commit_group" and not args:
             self._whole(warp, lanes, each)
@@ -712,7 +560,7 @@ class Machine(Products):
             for event, whose in (each for group in warp.cp_groups[:cut] for each in group):
                 warp.did(event, whose)
             warp.cp_groups = without_empty(warp.cp_groups[cut:])
-        elif _STORES.fullmatch(op) and len(args) == 2:
+        elif TENSOR_STORES.fullmatch(op) and len(args) == 2:
             self._one(lanes, each)
             at, size = self.one_address(warp, args[1], lanes, line), self.box(warp, args[0], line)
             event = self._bulk(state, warp, each, lanes, at, size, write=False)
@@ -789,4 +637,4 @@ class Machine(Products):
         return self.memory.access(state, warp, each.line, foot, write=write, asynchronous=True)
 
 
-__all__ = ["BASE", "Fork", "Machine", "Question", "Residue"]
+__all__ = ["Fork", "Machine", "Question", "Residue"]

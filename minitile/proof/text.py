@@ -6,7 +6,7 @@ Only the body of one entry in a flat scope is read. What is not understood is `R
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -54,6 +54,7 @@ class Launch:
     `.reqntid` says. shared: bytes of dynamic shared memory; None: what the comment at its declaration says. divides:
     what a parameter is a multiple of, by its name. least: what it is at least. grid: how many blocks there are along
     x, y, z, where that is known: a number, ("param", name), or (operation, a, b) with add, sub, mul, floordiv.
+    aligned: bytes that dynamic shared memory is aligned to, if that is more than the text declares.
     """
 
     boxes: Mapping[str, int]
@@ -62,6 +63,7 @@ class Launch:
     divides: Mapping[str, int] = field(default_factory=dict)
     least: Mapping[str, int] = field(default_factory=dict)
     grid: Mapping[str, Any] = field(default_factory=dict)
+    aligned: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +112,8 @@ class Region:
 
 @dataclass(frozen=True)
 class Program:
-    """A parsed entry. `arrays`: shared arrays as name to (offset, bytes); `live[pc]`: registers live before pc;
+    """A parsed entry. `arrays`: shared arrays as name to (address, bytes), aligned to `alignment` at least;
+    `live[pc]`: registers live before pc;
     `ahead[pc]`: instructions that may be reached from pc; `next_kept[pc]`: the next one that counts; `spins`: backward
     branches of loops that only compute and wait for global memory; `whiles`: of others, by what shared memory tells;
     `stepped`: of others, which must be known to go on or to end, with the reason why they are not counted;
@@ -122,7 +125,7 @@ class Program:
     code: tuple[Instruction, ...]
     threads: int
     arrays: Mapping[str, tuple[int, int]]
-    shared: int
+    alignment: int
     loops: tuple[Loop, ...]
     live: tuple[frozenset[str], ...]
     needed: frozenset[str]
@@ -184,11 +187,18 @@ def _body(text: str) -> tuple[str, str, list[tuple[int, str]]]:
     return entries[0], text[:begin], list(enumerate(lines, text.count("\n", 0, begin) + 1))
 
 
+BASE = 4 * 1024  # where shared memory begins
 GAP = 1024  # bytes between shared arrays, which may lie in any order: so that what is beyond one is in no other
 
 
+def _place(least: int, align: int) -> int:
+    """The first address from `least` that is aligned so, and no better: so that nothing better is made use of."""
+    return -(-(least - align) // (2 * align)) * 2 * align + align
+
+
 def _arrays(header: str, body: list[tuple[int, str]], launch: Launch) -> tuple[dict[str, tuple[int, int]], int]:
-    """Shared arrays and their bytes together; a dynamic array stands behind the others."""
+    """Shared arrays, as address and bytes, and the least of their alignments; a dynamic array stands behind the others.
+    One that declares no alignment has that of its elements."""
     declared = re.compile(
         r"(?<![\w.:])\.shared\s+(?:\.align\s+(\d+)\s+)?\.(?:b|u|s|f)(\d+)\s+(\w+)\[(\d*)\];\s*(?://\s*(\d+) bytes)?"
     )
@@ -200,13 +210,17 @@ def _arrays(header: str, body: list[tuple[int, str]], launch: Launch) -> tuple[d
         raise Refused(0, "a shared variable that is not an array of one dimension")
     others = re.findall(r"(?<![\w.:])\.(?:local|global|const|param)\b[^;,)]*", code)
     arrays: dict[str, tuple[int, int]] = {}
-    end = 0
+    end, aligned = BASE, []
     for dynamic in (False, True):
         for each in found:
             if (each[4] == "") is not dynamic:
                 continue
-            align = int(each[1] or 16)
-            start = -(-(end + GAP * bool(arrays)) // align) * align
+            align = int(each[1] or max(int(each[2]) // 8, 1))
+            align = max(align, launch.aligned) if dynamic else align
+            if align < 1 or align & (align - 1):
+                raise Refused(0, f"an alignment that is not a power of two: {align}")
+            aligned.append(align)
+            start = _place(end + GAP * bool(arrays), align)
             size = (
                 int(each[4]) * int(each[2]) // 8
                 if each[4]
@@ -218,7 +232,7 @@ def _arrays(header: str, body: list[tuple[int, str]], launch: Launch) -> tuple[d
                 raise Refused(0, f"a name that stands for two variables: {each[3]}")
             arrays[each[3]] = start, size
             end = start + size
-    return arrays, end
+    return arrays, min(aligned, default=1)
 
 
 def parse(text: str, launch: Launch) -> Program:
@@ -246,7 +260,8 @@ def parse(text: str, launch: Launch) -> Program:
             if each.op not in ("bra", "bra.uni") or len(each.args) != 1 or each.args[0] not in labels:
                 raise Refused(each.line, f"not known: {each.text}")
             code[n] = replace(each, target=labels[each.args[0]])
-    arrays, shared = _arrays(header, body, launch)
+    arrays, alignment = _arrays(header, body, launch)
+    _refuse_windows(code, arrays)
     successors = [_successors(each) for each in code]
     live = _live(code, successors)
     ahead = _ahead(code, successors)
@@ -261,7 +276,7 @@ def parse(text: str, launch: Launch) -> Program:
         code=tuple(code),
         threads=threads,
         arrays=arrays,
-        shared=shared,
+        alignment=alignment,
         loops=loops,
         live=tuple(frozenset(each & needed) for each in live),
         needed=needed,
@@ -396,6 +411,27 @@ def _stored_by(code: list[Instruction]) -> frozenset[str]:
     }
     names = _derived_from(code, found)
     return frozenset(names | {name.partition("_map")[0] for name in names if "_map" in name})
+
+
+def _refuse_windows(code: list[Instruction], arrays: Collection[str]) -> None:
+    """Refuses an access to global memory by an address that is computed of one of shared memory: it would be an access
+    to shared memory that nothing sees. What is loaded as at most 32 bits is an index."""
+    found, grown = set(arrays), True
+    while grown:
+        size = len(found)
+        kept = any(i.op.startswith("st.shared") and not found.isdisjoint(registers(i.args[1])) for i in code)
+        for each in code:
+            loads = each.op.startswith("ld.shared") and kept and re.search(r"64$", each.op)
+            made = each.base not in ("ld", "setp") and not found.isdisjoint((*each.reads, *each.args[1:]))
+            if each.base in ARITHMETIC and (loads or made):
+                found |= {*each.writes}
+        grown = len(found) > size
+    for each in code:
+        if ".global" in each.op and each.base in ("ld", "st", "atom", "red", "cp"):
+            first = each.base in ("st", "red") or ".global.shared" in each.op
+            place = re.sub(r"\{.*", "", each.args[0 if first else 1]) if each.args[not first :] else ""
+            if not found.isdisjoint(re.findall(r"[%\w$]+", place)):
+                raise Refused(each.line, f"an address of shared memory as one of global memory: {each.text}")
 
 
 LOADED = "a loaded address"
@@ -556,12 +592,17 @@ def _counted(code: list[Instruction], each: Instruction) -> Loop:
     return Loop(each.target, each.pc, counter, bound, int(steps[0].args[2]))
 
 
+DRAW = re.compile(r"atom(?:\.relaxed\.cta)?\.shared(?:::cta)?\.add\.[us]32")  # whose results tickets.py knows
+
+
 def data_operands(each: Instruction) -> tuple[int, ...]:
     """Operands of an event whose values do not matter: what is stored, products' registers, coordinates."""
     if each.base in ("st", "stmatrix"):
         return (1,)
     if each.base in ("ld", "ldmatrix"):
         return (0,)
+    if DRAW.fullmatch(each.op):
+        return ()  # what is added tells which numbers it gives
     if each.base in ("atom", "red") and ".shared" in each.op:
         return tuple(range(2 if each.base == "atom" else 1, len(each.args)))
     if each.op.startswith("cp.async.c") and len(each.args) > 1:
@@ -642,6 +683,12 @@ def _needed(
                 todo.append((each.pc, each.guard))
         if each.base in _OF_LANES and each.args:
             todo += [(each.pc, name) for name in registers(each.args[-1])]
+    if any(DRAW.fullmatch(each.op) for each in code):  # and where counters begin
+        for each in code:
+            if each.op.startswith("st.shared.") and each.args[1].startswith("%"):
+                made = [code[pc] for pc in reaching.get((each.pc, each.args[1]), ())]
+                if made and all(i.base == "mov" and INTEGER.fullmatch(i.args[1]) for i in made):
+                    todo.append((each.pc, each.args[1]))
     needed: set[Site] = set()
     names = {name for loop in loops for name in (loop.counter, loop.bound)}
     entered: set[int] = set()

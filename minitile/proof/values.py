@@ -85,6 +85,28 @@ class Among:
 
 
 @dataclass(frozen=True, slots=True)
+class Ticket:
+    """scale·n + offset modulo 2^32, for the n that the atomic addition of `amount` at `pc` gave a lane the last time
+    from a word (a unit of shared memory for each bit); that only where all `needs` hold, else unknown (tickets.py)."""
+
+    pc: int
+    word: int
+    amount: int
+    scale: int
+    offset: int
+    needs: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Perhaps:
+    """An unknown truth of each lane. If it is true all of `truths` are; it is, if all of `needs` are; (): not known of
+    which (tickets.py)."""
+
+    truths: tuple[tuple[int, ...], ...]
+    needs: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Token:
     """What `mbarrier.arrive` gives a thread for the phase, of this parity, of the mbarrier at an address."""
 
@@ -114,7 +136,7 @@ def symbol(*key: Hashable) -> Affine:
 
 def uniform(a: Value) -> bool:
     """The same in all lanes of a warp."""
-    return a is not TOP and not isinstance(a, (tuple, Among, Token))
+    return a is not TOP and not isinstance(a, (tuple, Among, Token, Ticket, Perhaps))
 
 
 def launch_wide(a: Value) -> bool:
@@ -288,6 +310,8 @@ def binary(name: str, kind: str, a: Value, b: Value, modulus: int = 1) -> Value:
     """`name` (see _EXACT) of type `kind` such as s32, on scalars: not on Lanes. Counters that count from 0 are known by
     the modulus."""
     width, is_signed = int(kind[1:]), kind[0] == "s"
+    if isinstance(a, Ticket) or isinstance(b, Ticket):
+        return ticketed(name, kind, a, b)
     if a is TOP or isinstance(a, Among) or isinstance(b, Among):
         return among(name, kind, a, b)
     if isinstance(a, int) and isinstance(b, int):
@@ -319,6 +343,20 @@ def binary(name: str, kind: str, a: Value, b: Value, modulus: int = 1) -> Value:
         return _normal(plus(Affine((), 0), affine(a, width), signed(b, width)), width)
     exact = _by_constant(name, a, b, width, is_signed) if isinstance(a, Affine) and isinstance(b, int) else None
     return made(name, kind, a, b) if exact is None else exact
+
+
+def ticketed(name: str, kind: str, a: Value, b: Value) -> Value:
+    """An operation on a ticket and a number; TOP: any."""
+    if name in ("add", "mul") and not isinstance(a, Ticket):
+        a, b = b, a
+    if not isinstance(a, Ticket) or not isinstance(b, int) or kind[1:] != "32":
+        return TOP
+    if name in ("add", "sub"):
+        return replace(a, offset=_EXACT[name](a.offset, b) % (1 << 32))
+    if name in ("mul", "shl"):
+        times = b % (1 << 32) if name == "mul" else 1 << min(b, 32)
+        return replace(a, scale=a.scale * times % (1 << 32), offset=a.offset * times % (1 << 32))
+    return TOP
 
 
 MOST_AMONG: Final = 1 << 14  # an unknown may be one of so many numbers
@@ -433,6 +471,8 @@ def _no_negative_symbol(key: Any) -> bool:
         return _no_negative_symbol(key[1])
     if key[0] == "param" or key[0].startswith("%"):
         return True
+    if key[0] == "count":
+        return True
     return key[0] in _KEEPS_SIGN and not_negative(key[2]) and not_negative(key[3])
 
 
@@ -478,6 +518,8 @@ def compare(name: str, kind: str, a: Value, b: Value) -> Value:
         if kind[0] == "s":
             a, b = signed(a, width), signed(b, width)
         return int({"lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b, "eq": a == b, "ne": a != b}[name])
+    if name in ("eq", "ne") and isinstance(b, int) and (found := _chosen(a, b)) is not None:
+        return found if name == "eq" else negate(found)
     if launch_wide(a) and launch_wide(b):
         swapped = {"gt": ("lt", b, a), "le": ("lt", b, a), "ge": ("lt", a, b), "lt": ("lt", a, b)}
         operation, x, y = swapped.get(name, ("eq", a, b))
@@ -486,12 +528,23 @@ def compare(name: str, kind: str, a: Value, b: Value) -> Value:
     return unknown(a, b)
 
 
+def _chosen(a: Value, number: int) -> Value | None:
+    """The truth by which one of two numbers has been chosen, if the other is not this number; None: not so."""
+    if not isinstance(a, Affine) or a.const or len(a.terms) != 1 or a.terms[0][1] != 1:
+        return None
+    key: Any = a.terms[0][0]
+    if not isinstance(key, tuple) or key[0] != "selp" or not all(isinstance(each, int) for each in key[1][1:]):
+        return None
+    truth, x, y = key[1]
+    return None if (x == number) == (y == number) else truth if x == number else negate(truth)
+
+
 def negate(a: Value) -> Value:
     if isinstance(a, int):
         return 1 - a
     if isinstance(a, Predicate):
         return a.expression[1] if a.expression[0] == "not" else Predicate(("not", a))
-    return a
+    return TOP if isinstance(a, Perhaps) else a
 
 
 def logic(name: str, a: Value, b: Value) -> Value:
@@ -505,4 +558,11 @@ def logic(name: str, a: Value, b: Value) -> Value:
             return negate(y) if x else y
     if isinstance(a, Predicate) and isinstance(b, Predicate) and name != "xor":
         return Predicate((name, a, b))
+    if name == "and" and (isinstance(a, Perhaps) or isinstance(b, Perhaps)):
+        both = [each for each in (a, b) if isinstance(each, Perhaps)]
+        known = len(both) == 2 and all(each.needs for each in both)
+        return Perhaps(
+            tuple(sorted({truth for each in both for truth in each.truths})),
+            tuple(sorted({truth for each in both for truth in each.needs})) if known else (),
+        )
     return unknown(a, b)

@@ -49,6 +49,8 @@ def add_prove(parser: argparse.ArgumentParser) -> None:
     text = parser.add_argument_group("for PTX text")
     text.add_argument("--block", type=cli_args.whole(1, 1024), metavar="THREADS", help="default: what .reqntid says")
     text.add_argument("--dynamic-shared", type=cli_args.whole(0, 1 << 20), metavar="BYTES")
+    text.add_argument("--shared-aligned", type=cli_args.whole(0, 1 << 20), default=0, metavar="BYTES",
+                      help="what dynamic shared memory is aligned to, if more than the text declares")  # fmt: skip
     boxes = "a tensor map's box: NAME=BYTES, or NAME=bf16:64,32 for a dtype and elements"
     text.add_argument("--map", dest="maps", action="append", default=[], metavar="NAME=BOX", help=boxes)
     divides = "what launches keep: the parameter is a multiple of N (loops whose first test is gone need it)"
@@ -93,7 +95,7 @@ def _of_text(args: argparse.Namespace) -> Answer:
         raise MinitileError("--arg, --set and --without are for kernels, not for PTX text")
     boxes = dict(_box(each) for each in args.maps)
     divides = dict(_fact(each) for each in args.divides)
-    launch = Launch(boxes, args.block, args.dynamic_shared, divides)
+    launch = Launch(boxes, args.block, args.dynamic_shared, divides, aligned=args.shared_aligned)
     text = read_text(args.kernel)
     for name in (*boxes, *divides):
         if not re.search(rf"\.param\b[^\n]*\b{re.escape(name)}\b", text):
@@ -170,6 +172,8 @@ def _described(launch: Launch) -> str:
     parts = [f"{launch.threads} threads" if launch.threads else "the declared number of threads"]
     if launch.shared:
         parts.append(f"{launch.shared} bytes of dynamic shared memory")
+    if launch.aligned:
+        parts.append(f"dynamic shared memory aligned to {launch.aligned} bytes")
     parts += [f"{name} with boxes of {size} bytes" for name, size in sorted(launch.boxes.items())]
     parts += [f"{name} a multiple of {n}" for name, n in sorted(launch.divides.items()) if n > 1]
     parts += [f"{name} at least {n}" for name, n in sorted(launch.least.items())]

@@ -18,9 +18,9 @@ from minitile.proof.text import Instruction, Launch, _arrays, _body, _instructio
 from minitile.runtime.sim.ptx.instructions.wgmma_layout import Descriptor
 
 ALL = (1 << 32) - 1
-HOME = 1 << 12  # where shared memory begins
 POINTER = 1 << 40  # of the first pointer of the launch
 MAP = 1 << 50  # of the first tensor map
+HOME = 5 * 1024  # of a shared array that is aligned to 1024 bytes, as minitile.proof.text places it
 MOST_STEPS = 200_000
 Value: TypeAlias = "int | tuple[int | None, ...] | None"
 Share: TypeAlias = "tuple[tuple[int, int, int], ...]"  # (lane, begin, bytes)
@@ -262,7 +262,7 @@ class Block:
         if arg in self.special:
             return self.special[arg]
         if arg in self.program.arrays:
-            return HOME + self.program.arrays[arg][0]
+            return self.program.arrays[arg][0]
         maps = list(self.launch.boxes)
         return MAP + maps.index(arg) if arg in maps else None
 

@@ -180,7 +180,8 @@ class Schedule:
 
     def __init__(self, block: Block, templates: list[Process], around: dict[int, int]) -> None:
         self.processes = [Process(a.number, a.warp, a.size, a.steps) for a in templates]
-        self.around, self.size = around, block.program.shared
+        self.around = around
+        self.size = max((at + size for at, size in block.program.arrays.values()), default=HOME) - HOME
         self.barriers: dict[int, Barrier] = {}
         self.named: dict[int, Named] = {}
         self.meeting: dict[int, tuple[int, int, int]] = {}  # of a warp: meetings begun, bits, pasts

@@ -6,7 +6,7 @@ import pytest
 
 from minitile.proof import Launch, Refused, prove
 from tests.proof.foreign.test_forms import BINS, BYTES, INDEX, MANY, ROLES
-from tests.proof.test_text import COPY, HEAD, INIT, LOAD, LOOP, MAP, OTHER, STORE, WAIT, verdict
+from tests.proof.test_text import COPY, DONE, HEAD, INIT, LOAD, LOOP, MAP, OTHER, PUT, STORE, WAIT, verdict
 from tests.proof.test_values import G, unless
 
 WHOLE = HEAD.format(threads=64, shared=4096)
@@ -84,6 +84,13 @@ UNLESS_IT_IS = " setp.eq.u32 %p6, {}, {}; @%p6 bra.uni $t; st.shared.u32 [%r1], 
 TRY_AND = (
     "\n$w: mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1024], 0; {} selp.b32 %r8, 1, 0, %p1;"
     " setp.eq.s32 %p5, %r8, 0; @%p5 bra $w;"
+)
+GENERIC = "cvt.u64.u32 %d5, %r1; cvta.shared.u64 %d5, %d5;"  # one address for all
+SENT = (
+    "@!%p0 bra $x;\n mbarrier.init.shared.b64 [%r1+1024], 1;\n fence.mbarrier_init.release.cluster;\n$x:\n bar.sync 0;"
+    " @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r1+1024], 1024; bar.sync 0; add.u32 %r6, %r1, 1024;"
+    " mad.lo.u32 %r7, %r0, 16, %r1;"
+    " st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%r7], {%r0,%r0,%r0,%r0}, [%r6];" + WAIT
 )
 FORMS = {
     # Loops that step over their bound, begin beyond it, or compare with what no number is beyond.
@@ -170,8 +177,22 @@ FORMS = {
     " bar.sync 0;\n$s:",
     "shared or global": "ld.param.u64 %d6, [G]; cvt.u64.u32 %d5, %r1; cvta.shared.u64 %d5, %d5;"
     " setp.eq.s32 %p4, %r9, 3; selp.b64 %d7, %d5, %d6, %p4; st.u32 [%d7], %r0;",
+    # Shared memory by addresses of global memory, and a copy that may be of either proxy.
+    "a global store into shared memory": f"{GENERIC} st.global.u32 [%d5], %r0;",
+    "a global store into shared memory, by another register": f"{GENERIC} add.s64 %d6, %d5, 4; mov.b64 %d7, %d6;"
+    " st.global.u32 [%d7+-4], %r0;",
+    "a global atomic in shared memory": f"{STORE} {GENERIC} atom.global.add.u32 %r7, [%d5], 1;",
+    "a global load from shared memory": f"{STORE} {GENERIC} ld.global.u32 %r7, [%d5+4];",
+    "a copy from shared memory": f"{STORE} {GENERIC} cp.async.ca.shared.global [%r2+1024], [%d5], 4;"
+    " cp.async.wait_all;",
+    "a global store by an address that is kept in shared memory": f"{GENERIC} mad.lo.u32 %r7, %r0, 8, %r1;"
+    " st.shared.u64 [%r7], %d5; bar.sync 0; ld.shared.u64 %d6, [%r7]; st.global.u32 [%d6+2048], 0;",
+    "a global store by an address of the block": "cvt.u64.u32 %d5, %r1; mapa.u64 %d5, %d5, 0;"
+    " st.global.u32 [%d5], %r0;",
+    "stores that count, then a bulk copy without a fence": SENT + MAP + PUT + DONE,
     "a range below its array": f"{BINS} {INDEX.format('and.b32 %r3, %r3, 63; sub.u32 %r3, %r3, 1;')} {LOAD}",
 }
+BULK = COPY.replace("cp.async.bulk.tensor.1d", "cp.async.bulk").replace("[%d0, {%r9}]", "[%d1], 1024")
 END = "\n  ret;\n}\n"
 DYNAMIC = ".extern .shared .align 1024 .b8 smem[];  // 4096 bytes\n"
 assert DYNAMIC in WHOLE
@@ -197,10 +218,25 @@ TEXTS = {
     "local memory hides an array": WHOLE + ".local .b8 smem[4096];\n" + STORE + END,
     "a parameter hides an array": WHOLE.replace(".param .s32 N", ".param .s32 smem").replace("[N]", "[smem]")
     + STORE + END,
+    **{
+        f"an address aligned to {align} for {what}": WHOLE.replace("align 1024", f"align {align}") + body + END
+        for align, what, body in (
+            (64, "a tensor's copy", INIT + MAP + COPY + WAIT),
+            (8, "a bulk copy", INIT + BULK + WAIT),
+            (8, "a vector", "mad.lo.u32 %r7, %r0, 16, %r1; st.shared.v4.u32 [%r7], {%r0,%r0,%r0,%r0};"),
+            (4, "an mbarrier", INIT),
+            (2, "a word", STORE),
+        )
+    },
+    "an array without an alignment": WHOLE.replace(".align 1024 ", "") + STORE + END,
+    "an array that ends within a word": WHOLE.replace(DYNAMIC, ".shared .align 4 .b8 smem[255];\n") + STORE + END,
     "an octal size": WHOLE.replace(DYNAMIC, ".shared .align 16 .b8 smem[0500];\n")
     + "st.shared.u32 [%r2+64], %r0;" + END,
 }  # fmt: skip
 SOUND = {
+    "stores that count, then a bulk copy behind a fence": f"{SENT} fence.proxy.async; bar.sync 0; {MAP} {PUT} {DONE}",
+    "a generic store into shared memory": f"{GENERIC} @%p0 st.u32 [%d5], 1; ld.param.u64 %d6, [G];"
+    " st.global.u32 [%d6], %r0;",
     "a passed loop leaves what all had before": f"{G} mov.b32 %r10, 1;" + SEARCH + SKIP,
     "the fence of an mbarrier by its thread": FENCED_BY.replace("%r0,{}", "%r0,0"),
     "all of a register is stored": f"{G} {TELL.format('%r9')} ld.shared.u32 %r8,[%r1+2048]; cvt.u64.u32 %d3,%r8;"

@@ -150,7 +150,7 @@ def events_by_chance(seed: int) -> Any:
         else:
             number = 1 if kind == "arrive" else rng.randrange(2)
             each.append(Event(kind, ALL, len(each), at, number, 1 if kind == "expect" else 32 * (kind == "complete")))
-    return SimpleNamespace(events=events, program=SimpleNamespace(shared=4096))
+    return SimpleNamespace(events=events, program=SimpleNamespace(arrays={"smem": (HOME, 4096)}))
 
 
 def outcomes(block: Any, every: bool) -> Any:

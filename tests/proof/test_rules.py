@@ -20,7 +20,7 @@ import minitile.proof
 from tests.proof import test_text
 
 HOME = Path(minitile.proof.__file__).parent
-RULES = ("barriers", "memory", "semantics", "registers", "text", "explore")
+RULES = ("barriers", "memory", "branches", "semantics", "registers", "text", "tickets", "explore")
 _NUMBER = itertools.count()
 Mutation = Callable[[ast.Module], None]
 

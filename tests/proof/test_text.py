@@ -7,7 +7,6 @@ import pytest
 from minitile.proof import Launch, Refused, answer, prove
 from minitile.proof.descriptors import rows_of_16
 from minitile.proof.explore import Explorer
-from minitile.proof.registers import BASE
 from minitile.proof.state import Warp
 from minitile.proof.text import parse
 from minitile.proof.values import TOP, UNIFORM, Affine, Counter, binary, by_lane, compare, logic, negate, symbol
@@ -50,6 +49,7 @@ COPY = (
     "global.mbarrier::complete_tx::bytes [%r1], [%d0, {%r9}], [%r1+1024];"
 )
 WAIT = "$w:\n mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1024], 0;\n @!%p1 bra $w;"
+TICKET = "atom.shared.add.u32 %r4, [%r1+1024], 1; mad.lo.u32 %r5, %r4, 4, %r1; st.shared.u32 [%r5], %r0;"
 CP = "cp.async.ca.shared.global [%r2], [%d1], 4, %r9;"
 MAP = "mov.b64 %d0, T;"
 PUT = "@%p0 cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%d0, {%r9}], [%r1];"
@@ -69,6 +69,7 @@ LOOP = (
         f"{STORE} mov.u32 %r3, %r2; {LOAD}",
         "elect.sync _|%p4, 0xffffffff; bar.sync 0;",
         f"{STORE} bar.sync 0; {OTHER} {LOAD}",
+        f"$l:\n {DATA} {STORE} @%p4 bra $l;",
         f"{STORE} bar.sync 0; ld.shared.u32 %r4, [%r1];",
         "st.shared.u16 [%r2], %r0; add.u32 %r3, %r2, 2; st.shared.u16 [%r3], %r0; bar.sync 0;",
         # What nothing depends on may go either way.
@@ -107,6 +108,7 @@ def test_sound(body):
     ("body", "why"),
     [
         (f"{STORE} {OTHER} {LOAD}", "nothing has written"),
+        (f"{STORE} @%p0 st.shared.u32 [%r1+1024], 0; bar.sync 0; {TICKET}", "not known: [%r5]"),
         (f"{STORE} bar.sync 0; {OTHER} {LOAD} {STORE}", "races with line"),
         (f"{STORE} {NEXT} {LOAD}", "have not met"),
         (f"{STORE} bar.warp.sync 0xffffffff; {OTHER} {LOAD}", "nothing has written"),
@@ -142,7 +144,6 @@ def test_sound(body):
         ("ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0; @%p4 bra $a; bar.sync 0;\n$a:", "may differ in the warp"),
         ("ld.global.u32 %r3, [%d1]; st.shared.u32 [%r3], %r0;", "not known: [%r3]"),
         (f"$l:\n {DATA} bar.sync 0; @%p4 bra $l;", "not counted"),
-        (f"$l:\n {DATA} {STORE} @%p4 bra $l;", "not counted"),
         (f"$l:\n {DATA} add.u32 %r2, %r2, 4; @%p4 bra $l; {STORE}", "not known: [%r2]"),
         # A load by a pointer that the kernel stores by may give another value each time.
         (f"{MINE} @%p4 bra.uni $a; bar.sync 0;\n$a: st.global.u32 [%d2], %r3;", "may differ in the warp"),
@@ -249,7 +250,7 @@ def test_each_rule(body, why):
     assert why in found
 
 
-START = BASE >> 4 | 128 >> 4 << 16 | 256 >> 4 << 32  # rows of 16 bytes, by 8: 128 bytes along K, 256 along M or N
+START = 5120 >> 4 | 128 >> 4 << 16 | 256 >> 4 << 32  # rows of 16 bytes, by 8: 128 bytes along K, 256 along M or N
 FILLED = (
     "mad.lo.u32 %r3, %r0, 16, %r1; st.shared.v4.u32 [%r3], {0, 0, 0, 0}; st.shared.v4.u32 [%r3+2048], {0, 0, 0, 0};\n"
     f"fence.proxy.async.shared::cta; bar.sync 0; mov.b64 %d3, {START}; mov.b64 %d4, {START + 128};\n"
@@ -312,6 +313,8 @@ COUNTED = WHOLE.replace("$l: bar.sync 0;", LOOP.format("bar.sync 0;"))
 STEP, TEST = "add.s32 %r6, %r6, 1;", " setp.lt.s32 %p2, %r6, %r9;\n @%p2 bra.uni $l;"
 AGAIN = LOOP.format("").replace("$l", "$k").replace("$e", "$f")
 READ = [  # whole texts: what is changed, and what is found
+    (WHOLE, ".align 1024", ".align 48", "not a power of two"),
+    (WHOLE, "bar.sync 0;", "cvt.u64.u32 %d5, %r1; st.global.u32 [%d5], 0;", "as one of global memory"),
     (WHOLE, "bar.sync 0;", "/* * // { */ bar.sync 0;", ""),
     (WHOLE, "bar.sync 0;", "/* bar.sync 0;", "a comment that does not end"),
     (WHOLE, "bar.sync 0;", "@%p0 /*\n*/ bar.sync 0;", "some lanes"),

@@ -178,6 +178,7 @@ def select(
         total, listed = (T.alloc_shared((rows,), T.int32) for _ in range(2))
         missed = T.alloc_fragment((rows,), T.int32)
         T.clear(found)
+        T.clear(chunks)
         T.clear(total)
         T.clear(listed)
         T.fill(missed, 1)
@@ -200,9 +201,10 @@ def select(
             exactly(here, total, found)
         i, t, beside = by_row(rows)
         if i < rows:
-            for a in range(t, total[i], beside):
+            many = T.min(total[i], space)  # no more, which proofs of bounds need not derive from what is counted
+            for a in range(t, many, beside):
                 mine, place = found[i, a], T.int32(0)
-                for b in range(T.ceildiv(total[i], AHEAD)):
+                for b in range(T.ceildiv(many, AHEAD)):
                     for c in T.unroll(AHEAD):
                         place += T.if_then_else(found[i, b * AHEAD + c] > mine, 1, 0)
                 if place < k:

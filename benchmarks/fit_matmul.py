@@ -111,6 +111,7 @@ def plan_of(config: str, of: str = "") -> Plan:
         "B ahead" in config,
         "by threads" in config,
         number(r"B shared by (\d+)", 1),
+        "B by classes" in config,
     )
 
 

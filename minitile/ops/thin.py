@@ -15,10 +15,11 @@ from minitile.analysis.register_budget import PRODUCER_THREADS
 from minitile.hardware import BLOCK_REGISTERS
 from minitile.ops.machine import Machine
 from minitile.ops.model import ROOM
-from minitile.ops.plan import MOST_CLUSTER, Plan, Problem
+from minitile.ops.plan import EDGE, MOST_CLUSTER, Plan, Problem
 
 WIDTHS = ((64, 128), (128, 256), (192, 384), (256, 256))  # columns of C, threads
 IN_ONE = 256  # rows of a tile
+IN_HALVES = 128  # rows of a tile by classes
 TWO_WARPGROUPS, AT_MOST = 128, 200  # rows of a tile of 256 columns: what was measured, and for what registers do
 TEAM = 128 * 192  # elements of a tile that one warpgroup's registers hold
 MOST_SUMS, TURNING = 80, 72  # of a thread that turns f32 results, and the registers it needs besides
@@ -47,6 +48,20 @@ def thin_plans(problem: Problem, machine: Machine, shared: int, every: bool = Fa
                 tiles = -(-problem.m // plan.block_M) * -(-problem.n // plan.block_N)
                 if plan.split == 1 and not plan.blocks and APART < tiles / machine.multiprocessors < 1:
                     yield beside._replace(split=2)
+
+
+def plans_by_class(problem: Problem, shared: int, every: bool = False) -> Iterator[Plan]:
+    """Plans by classes of rows (ragged.py), for wgmma and blocks of at most `shared` bytes."""
+    if not problem.by_class or problem.m > 2 * IN_HALVES:
+        return
+    count = -(-problem.m // IN_HALVES) or 1
+    high = -(-problem.m // (8 * count)) * 8 or 8
+    for wide, threads in WIDTHS[:2]:
+        for deep in (64, 128) if every or high + wide > DEEP else (128,):
+            box, beside = (high + wide) * deep * 2, (high + wide) * (deep + EDGE) * 2 + 2 * BARRIERS
+            stages = min(MOST_STAGES, (shared - beside) // box)
+            if stages >= LEAST_STAGES:
+                yield Plan(high, wide, deep, stages, threads, swap=True, by_class=True)
 
 
 def _in_tiles(problem: Problem, machine: Machine, shared: int, every: bool, count: int) -> Iterator[Plan]:

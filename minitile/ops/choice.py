@@ -52,8 +52,8 @@ CLUSTERS = {64: (8, 4, 2), 128: (8, 4, 2), 192: (6, 3, 2), 256: (8, 4, 2)}  # by
 ADDED_APART = 128  # rows, of fewer of which no second kernel adds up the parts, but where rows of operands are ragged
 WHOLE = 7 / 8  # of the rows of tiles, if so many are rows of A
 _SMALL = 0.6  # a plan whose tiles are fewer than this share of the multiprocessors may split K
-VECTORS = (8, 512, 128), (16, 256, 64)  # of 1 or 2 vectors by threads, of more: the matrix's rows, columns, threads
-MOST_AT_ONCE = 4  # vectors of a block by threads
+VECTORS = (8, 512, 128), (16, 512, 64)  # of 1 or 2 vectors by threads, of more: the matrix's rows, columns, threads
+MOST_AT_ONCE = 2  # vectors of a block by threads
 
 
 def choose(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> Plan:

@@ -19,7 +19,7 @@ from minitile.ops.array_adapters import Frame, frame_of, reshaped
 from minitile.ops.choice import choose, shares
 from minitile.ops.epilogue import Epilogue, read_epilogue
 from minitile.ops.gemm import columns_for, gemm, padded, summed
-from minitile.ops.gemv import Form, by_threads, classes_of, gemv
+from minitile.ops.gemv import Form, by_threads, gemv
 from minitile.ops.machine import H200, PLANNED_FOR, Machine, machine_for
 from minitile.ops.operands import (
     ALIGNMENT,
@@ -33,7 +33,7 @@ from minitile.ops.operands import (
     remember,
     result_dtype,
 )
-from minitile.ops.plan import LINE, Plan, Problem
+from minitile.ops.plan import LINE, Plan, Problem, classes_of
 from minitile.ops.ragged import gemm_ragged, shifted, shifted_width
 from minitile.ops.split.cluster import gemm_together
 from minitile.runtime.arrays import ArrayInfo

@@ -12,8 +12,14 @@ LINE = 128  # bytes: of the caches; padded rows are whole ones
 HILBERT = -1  # in place of the height of panels
 MOST_CLUSTER = 8  # blocks, on any GPU that has clusters
 FEW = 512  # rows
+VECTOR = 8  # elements of 2 bytes, of 16 bytes
 EDGE = 16  # elements at the beginning of a row of a plan by classes: the least that tensor cores multiply
 LEAST_WEIGHTS = 8 << 20  # bytes of a matrix that few rows are multiplied by; smaller ones may well be in L2
+
+
+def classes_of(k: int) -> int:
+    """Rows of k elements of 2 bytes that are whole vectors together."""
+    return VECTOR // max(n for n in (1, 2, 4, 8) if k % n == 0)
 
 
 class Problem(NamedTuple):

@@ -1,8 +1,8 @@
 """Products by a matrix W of N × K whose rows are no whole 16 bytes, and which the copy engine brings all the same.
 
 The copy engine wants rows that lie a multiple of 16 bytes apart, and boxes that begin at such a multiple. Eight rows of
-any bf16 matrix are one. So W is seen as rows of eight (`classes_of` in gemv.py), and a box takes rows of one class, those
-that are the same mod 8, from the multiple of 16 bytes at or in front of their beginning:
+any bf16 matrix are one. So W is seen as rows of eight (`classes_of` in plan.py), and a box takes rows of one class, the
+same mod 8, from the multiple of 16 bytes at or in front of their beginning:
 
     W seen as G × 8K    |w0 ……|w1 ……|…|w7 ……|     rows of class c begin s = c·K mod 8 elements behind such a multiple
                         |w8 ……|w9 ……|…|w15 ……|
@@ -24,8 +24,8 @@ from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
 from minitile.ops.epilogue import Epilogue, extra_tensors, named
 from minitile.ops.gemm import finished
-from minitile.ops.gemv import GRAIN, MOST_VECTORS, last_row
-from minitile.ops.plan import EDGE, LINE
+from minitile.ops.gemv import MOST_VECTORS, last_row
+from minitile.ops.plan import EDGE, LINE, VECTOR
 
 COLUMNS = 2048  # of a block of `shifted`
 
@@ -33,7 +33,7 @@ COLUMNS = 2048  # of a block of `shifted`
 def shifted_width(k: int) -> int:
     """Elements of a row of Y, whole lines."""
     grain = LINE // 2
-    return -(-(k + GRAIN - 1) // grain) * grain
+    return -(-(k + VECTOR - 1) // grain) * grain
 
 
 @lru_cache
@@ -42,13 +42,13 @@ def shifted(dtype: DType) -> Kernel:
     further on, and zeros around them."""
 
     @kernel
-    def shifted(X: T.Tensor(("M", "K"), dtype), Y: T.Tensor(("R", "L"), dtype), classes=GRAIN):
+    def shifted(X: T.Tensor(("M", "K"), dtype), Y: T.Tensor(("R", "L"), dtype), classes=VECTOR):
         M, K = X.shape
-        with T.Kernel(T.ceildiv(Y.shape[1], COLUMNS), M, classes, threads=COLUMNS // GRAIN) as (part, m, c):
+        with T.Kernel(T.ceildiv(Y.shape[1], COLUMNS), M, classes, threads=COLUMNS // VECTOR) as (part, m, c):
             T.pdl_sync()  # so the product's blocks come when there is room for them
             T.pdl_trigger()
             x = T.alloc_fragment((COLUMNS,), dtype)
-            first = part * COLUMNS - c * K % GRAIN
+            first = part * COLUMNS - c * K % VECTOR
             for j in T.Parallel(COLUMNS):
                 x[j] = T.if_then_else(first + j >= 0 and first + j < K, X[m, first + j], T.cast(0.0, dtype))
             T.copy(x, Y[c * M + m, part * COLUMNS])
@@ -57,7 +57,7 @@ def shifted(dtype: DType) -> Kernel:
 
 
 def part_of_rows(w, W, row, column, behind, shift, K):
-    """w = the elements of a tile of W's rows from `column` on; zeros in place of those of other rows. The rows' own begin
+    """w = the elements of a tile of W's rows from `column` on; zeros in place of those of other rows. A row's own begin
     at behind + shift."""
     T.copy(W[row, column], w)
     for i, j in T.Parallel(*w.shape):
@@ -77,7 +77,7 @@ def add_part(sums, w, Y, row, column):
 def tile_of_class(Y, W, C, K, by, bx, c, classes, block_M, block_N, block_K, stages, epilogue, tensors):
     """A tile of C: rows by · block_M …, and of class c the columns bx · block_N …"""
     M = C.shape[0]
-    behind = c * K // GRAIN * GRAIN
+    behind = c * K // VECTOR * VECTOR
     shift = c * K - behind
     row, of_y = bx * block_N, c * M + by * block_M
     steps = T.max(K + shift - EDGE, 0) // block_K
@@ -103,9 +103,9 @@ def tile_of_class(Y, W, C, K, by, bx, c, classes, block_M, block_N, block_K, sta
 
 @lru_cache
 def gemm_ragged(dtype: DType, result: DType, epilogue: Epilogue | None = None) -> Kernel:
-    """C = X · Wᵀ. Y is what `shifted` has made of X, M × K; W is all its whole classes, G × F, rows of `classes` times K
-    elements; V is all of W as it is, N × K. epilogue: what is made of the sums; then the kernel has its tensors at the
-    end."""
+    """C = X · Wᵀ. Y is what `shifted` has made of X, M × K; W is all its whole classes, G × F, in rows of `classes`
+    times K elements; V is all of W as it is, N × K. epilogue: what is made of the sums; then the kernel has its tensors
+    at the end."""
     extras = extra_tensors(epilogue)
 
     @kernel
@@ -125,7 +125,7 @@ def gemm_ragged(dtype: DType, result: DType, epilogue: Epilogue | None = None) -
         block_K=128,
         stages=6,
         threads=128,
-        classes=GRAIN,
+        classes=VECTOR,
     ):
         tensors = [E for E in (E0, E1, E2, E3) if E is not None]
         (M, K), how = X.shape, (epilogue, tensors)
@@ -139,6 +139,6 @@ def gemm_ragged(dtype: DType, result: DType, epilogue: Epilogue | None = None) -
             else:
                 row, part = W.shape[0] * classes + c, tile - rows * columns
                 if row < V.shape[0]:
-                    last_row(X, V, C, K, row, part, GRAIN * threads, MOST_VECTORS, False, False, *how)
+                    last_row(X, V, C, K, row, part, VECTOR * threads, MOST_VECTORS, False, False, *how)
 
     return gemm_ragged

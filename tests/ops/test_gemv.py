@@ -12,10 +12,10 @@ import minitile.language as T
 from minitile.backends.base import AssemblerWarning
 from minitile.ops import matmul
 from minitile.ops.choice import choose
-from minitile.ops.gemv import by_threads, classes_of, gemv
+from minitile.ops.gemv import by_threads, gemv
 from minitile.ops.machine import H200
 from minitile.ops.multiply import assembled
-from minitile.ops.plan import Plan, Problem
+from minitile.ops.plan import Plan, Problem, classes_of
 from tests.ops.test_matmul import BOUND, bf16, error, f16, operands, poisoned
 
 PLAN = Plan(2, 4, 256, 1, 128, dots=True)

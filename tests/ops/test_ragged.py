@@ -12,9 +12,8 @@ import minitile as mt
 import minitile.language as T
 from minitile.backends.base import AssemblerWarning
 from minitile.ops import matmul
-from minitile.ops.gemv import classes_of
 from minitile.ops.multiply import _kernel_by_class, assembled
-from minitile.ops.plan import Plan, Problem
+from minitile.ops.plan import Plan, Problem, classes_of
 from minitile.ops.ragged import shifted_width
 from tests.ops.test_matmul import BOUND, bf16, error, f16, operands, poisoned
 
@@ -86,7 +85,7 @@ def test_the_copy_engine_brings_the_steps():
         assembled(problem, T.bfloat16, T.bfloat16, plan)
 
 
-@pytest.mark.parametrize("form, k", [("NN", 45), ("TT", 45), ("NT", 48)])
+@pytest.mark.parametrize(("form", "k"), [("NN", 45), ("TT", 45), ("NT", 48)])
 def test_what_it_is_not_for(form, k):
     with pytest.raises(mt.MinitileError, match="no whole 16 bytes"):
         matmul(*operands(8, 45, k, form), plan=PLAN)

@@ -38,8 +38,8 @@ class Machine:
     start: of a kernel. block: of a block's set-up, first loads and end; all_at_once: more of it where all
     multiprocessors begin. again: of a further block in the place of another. crowded: by how much blocks of one
     multiprocessor hold up each other. fixed: by how much longer a persistent kernel takes than blocks that come as
-    others end, since no multiprocessor does what a slower one was given. tile: between two tiles of a persistent block. curve: finding the next one's
-    place in Hilbert order.
+    others end, since no multiprocessor does what a slower one was given. tile: between two tiles of a persistent block.
+    curve: finding the next one's place in Hilbert order.
     store: of one multiprocessor's results; row: µs of a row's line; box: µs of what is stored together; lone_box: where
     there is one buffer for it; waited: the share of this that a persistent block waits for; drain: of one
     multiprocessor's results, in the long run. By how much more results take where rows of C are no whole 8 bytes

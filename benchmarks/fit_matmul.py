@@ -42,9 +42,10 @@ PANELS |= {("minitile", *tile): 10 for tile in _TILES}
 COUNTED = ("name", "multiprocessors", "shared", "threads", "cold", "few")
 FITTED = tuple(f.name for f in fields(Machine) if f.name not in COUNTED)
 AGAIN = 0.7  # of missed_again, where a fit begins
+MUCH = 0.05  # of the logarithm of what a choice loses
 NEAR = 0.02  # relative: estimates that differ by less are nearly a tie
-WEIGHT, COMMON = 0.3, 0.3  # of errors beside wrong choices; among them, of those that a problem's plans have in common
-STEPS = 6  # of a fit
+WEIGHT, COMMON = 0.2, 0.3  # of errors beside wrong choices; among them, of those that a problem's plans have in common
+STEPS = 20  # of a fit
 IN_L2 = 0.3  # how often a problem of few rows counts whose matrix was in L2
 DOUBTFUL = 0.98  # a choice's speed, of the fastest one's: what is less is printed
 STAY = 0.001  # for each number, of the square of its logarithmic change
@@ -189,12 +190,12 @@ class Cases(NamedTuple):
 
 
 def loss(cases: Cases, estimates: Any) -> tuple[float, Any]:
-    """The mean logarithm of what is lost by choosing, if each entry is chosen with a probability that falls by e for
-    each NEAR by which its estimate is above the least one. Such a choice changes smoothly with the numbers, and does
-    not mind who wins a tie. To it comes, by WEIGHT, how far the estimates of good entries are off, beside the problem's
-    others and, by COMMON, altogether: numbers that are fitted to choices alone are worth less on other problems; only
-    of problems that count for 1 at least, since others were measured in another way. And how the loss changes with each
-    estimate; these are logarithms, as of Cases.estimates."""
+    """The mean logarithm of what is lost by choosing, twice as much where that is MUCH, if each entry is chosen with a
+    probability that falls by e for each NEAR by which its estimate is above the least one. Such a choice changes
+    smoothly with the numbers, and does not mind who wins a tie. To it comes, by WEIGHT, how far the estimates of good
+    entries are off, beside the problem's others and, by COMMON, altogether: numbers that are fitted to choices alone
+    are worth less on other problems; only of problems that count for 1 at least, since others were measured in another
+    way. And how the loss changes with each estimate; these are logarithms, as of Cases.estimates."""
     starts, counts = cases.starts, cases.counts
 
     def each(values: Any) -> Any:
@@ -208,7 +209,7 @@ def loss(cases: Cases, estimates: Any) -> tuple[float, Any]:
     chances = np.exp((each(np.minimum.reduceat(likely, starts)) - likely) / NEAR)
     chances /= each(summed(chances))
     lost = summed(chances * behind)
-    slope = each(counts / counts.sum()) * chances * (each(lost) - behind) / NEAR
+    slope = each(counts / counts.sum() * (1 + 2 * lost / MUCH)) * chances * (each(lost) - behind) / NEAR
     good = np.exp(-4 * behind)
     share = good / each(summed(good))
     good *= each(counts * (counts >= 1))
@@ -218,7 +219,7 @@ def loss(cases: Cases, estimates: Any) -> tuple[float, Any]:
     signs = good * np.sign(beside)
     error = float(good @ (np.abs(beside) + COMMON * np.abs(off)))
     slope += WEIGHT * (signs - share * each(summed(signs)) + COMMON * good * np.sign(off))
-    return float(counts @ lost / counts.sum()) + WEIGHT * error, slope
+    return float(counts @ (lost * (1 + lost / MUCH)) / counts.sum()) + WEIGHT * error, slope
 
 
 def fit(

@@ -13,7 +13,7 @@ from minitile.ops.gemv import by_threads
 from minitile.ops.machine import Machine
 from minitile.ops.model import ROOM, estimate
 from minitile.ops.plan import GRAIN, HILBERT, MOST_CLUSTER, Plan, Problem
-from minitile.ops.thin import LEAST_STAGES, MOST_STAGES, STAGED, TEAM, thin_plans
+from minitile.ops.thin import LEAST_STAGES, MOST_STAGES, STAGED, TEAM, plans_by_class, thin_plans
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,7 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
         yield Plan(max(1, min(vectors, MOST_AT_ONCE)), rows, columns, 1, threads, dots=True)
     few, ragged = problem.few and wgmma and known, problem.ragged
     if few:
+        yield from plans_by_class(problem, shared)
         for plan in thin_plans(problem, machine, shared):
             yield plan._replace(pad=ragged) if any(ragged) else plan
     for pad in dict.fromkeys([ragged, (False, False)]) if few else _paddings(problem):

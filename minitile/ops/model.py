@@ -30,6 +30,7 @@ OTHERS = 1200  # bytes of shared memory: barriers
 SQUARE = 12  # tiles: the side of what a wave has in Hilbert order
 ODD_DOT = 0.12  # by how much longer a matrix by threads comes for each further vector whose elements lie at odd places
 READ_AGAIN = 0.35  # of the time that a matrix by threads takes, what it takes once more, with the next vectors
+SCATTERED = 2e-5  # µs of an element of C that is stored alone, by a plan by classes
 EXPOSED = 1.4  # µs that a step takes at least whose elements of 2 bytes come from memory, through registers
 ALONE = 1.35  # by how much longer one warpgroup takes to copy what comes from memory than several
 MOVING = 16  # flops that take the power that bringing an element takes; a guess
@@ -57,7 +58,7 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
 
     # Bringing the tiles of a step. A line costs the same however little of it is wanted.
     a = _brought(m, k, problem.transpose_a, pad[0] or plan.by_class, high, rows, deep, size, machine)
-    b = _brought(n, k * classes, not problem.transpose_b, pad[1], wide, columns, deep, size, machine)
+    b = _brought(n, k, not problem.transpose_b, pad[1] or plan.by_class, wide, columns, deep, size, machine)
     by_warps = a.by_threads and b.by_threads
     fill = a.time * (1 - machine.multicast * (1 - 1 / sharing)) + b.time * (1 - machine.multicast * (1 - 1 / below))
     fill *= 1 - machine.eased * (1 - share)
@@ -155,7 +156,7 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     if pad[0] or pad[1]:
         time += machine.after + 2 * size * k * ((m if pad[0] else 0) + (n if pad[1] else 0)) / machine.padding
     if plan.by_class:
-        time += machine.after + 2 * size * k * m * classes / machine.padding
+        time += machine.after + 2 * size * k * m * classes / machine.padding + SCATTERED * m * n
     if together:
         time += machine.meet + machine.meet_each * split + high * wide * 4 * (1 - 1 / split) / machine.meeting
     elif apart:

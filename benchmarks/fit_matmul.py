@@ -18,7 +18,7 @@ import lzma
 import math
 import random
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,10 +42,12 @@ PANELS |= {("minitile", *tile): 10 for tile in _TILES}
 COUNTED = ("name", "multiprocessors", "shared", "threads", "cold", "few")
 FITTED = tuple(f.name for f in fields(Machine) if f.name not in COUNTED)
 AGAIN = 0.7  # of missed_again, where a fit begins
-MUCH = 0.05  # of the logarithm of what a choice loses
-NEAR = 0.02  # relative: estimates that differ by less are nearly a tie
-WEIGHT, COMMON = 0.2, 0.3  # of errors beside wrong choices; among them, of those that a problem's plans have in common
-STEPS = 20  # of a fit
+MUCH = 0.03  # of the logarithm of what a choice loses
+DOUBT = 1.05  # times the fastest entry's time: that of a candidate that was not measured
+TIE = 0.015  # relative: estimates that differ by less are nearly a tie
+NEAR = 0.03  # the same of fit_quantised.py, which has `descended` from here, too
+WEIGHT, COMMON = 0.15, 0.3  # of errors beside wrong choices; among them, of those that a problem's plans have in common
+STEPS = 8  # of a fit
 IN_L2 = 0.3  # how often a problem of few rows counts whose matrix was in L2
 DOUBTFUL = 0.98  # a choice's speed, of the fastest one's: what is less is printed
 STAY = 0.001  # for each number, of the square of its logarithmic change
@@ -57,11 +59,12 @@ REACH, PROBE, DESCENT = (
 
 
 class Measured(NamedTuple):
-    """One entry of a case and the microseconds that it took."""
+    """One entry of a case and the microseconds that it took; guessed: or that it is taken to take."""
 
     problem: Problem
     plan: Plan
     time: float
+    guessed: bool = False
 
 
 def read(paths: Iterable[str | Path]) -> list[Measured]:
@@ -147,6 +150,15 @@ def offered(problem: Problem, entries: Sequence[Measured]) -> list[bool]:
     return found if any(found) else [True] * len(entries)
 
 
+def unmeasured(problem: Problem, entries: Sequence[Measured]) -> Iterator[Measured]:
+    """The candidates that were not measured, as DOUBT slower than the fastest entry: they may be better, but a fit that
+    has them chosen knows no more of that."""
+    known, least = {e.plan._replace(stages=0) for e in entries}, min(e.time for e in entries)
+    for plan in candidates(problem, H200, True, SHARED):
+        if plan._replace(stages=0) not in known:
+            yield Measured(problem, plan, least * DOUBT, True)
+
+
 def regrets(measured: Iterable[Measured], machine: Machine) -> dict[Problem, float]:
     """By problem: the speed of the entry that the model chooses, as a share of the fastest one's of all."""
     found = {}
@@ -178,6 +190,7 @@ class Cases(NamedTuple):
     def of(cls, measured: Iterable[Measured], count: Callable[[Problem], float] = lambda problem: 1.0) -> Cases:
         """Of a plan that was measured more than once, the least time."""
         cases = by_problem(measured)
+        cases = {problem: [*found, *unmeasured(problem, found)] for problem, found in cases.items()}
         entries = [entry for found in cases.values() for entry in found]
         sizes = np.array([len(found) for found in cases.values()])
         counts = np.array([count(problem) for problem in cases])
@@ -191,7 +204,7 @@ class Cases(NamedTuple):
 
 def loss(cases: Cases, estimates: Any) -> tuple[float, Any]:
     """The mean logarithm of what is lost by choosing, twice as much where that is MUCH, if each entry is chosen with a
-    probability that falls by e for each NEAR by which its estimate is above the least one. Such a choice changes
+    probability that falls by e for each TIE by which its estimate is above the least one. Such a choice changes
     smoothly with the numbers, and does not mind who wins a tie. To it comes, by WEIGHT, how far the estimates of good
     entries are off, beside the problem's others and, by COMMON, altogether: numbers that are fitted to choices alone
     are worth less on other problems; only of problems that count for 1 at least, since others were measured in another
@@ -206,13 +219,13 @@ def loss(cases: Cases, estimates: Any) -> tuple[float, Any]:
 
     behind = cases.logs - each(np.minimum.reduceat(cases.logs, starts))  # the fastest entry
     likely = np.where(cases.offered, estimates, np.inf)
-    chances = np.exp((each(np.minimum.reduceat(likely, starts)) - likely) / NEAR)
+    chances = np.exp((each(np.minimum.reduceat(likely, starts)) - likely) / TIE)
     chances /= each(summed(chances))
     lost = summed(chances * behind)
-    slope = each(counts / counts.sum() * (1 + 2 * lost / MUCH)) * chances * (each(lost) - behind) / NEAR
+    slope = each(counts / counts.sum() * (1 + 2 * lost / MUCH)) * chances * (each(lost) - behind) / TIE
     good = np.exp(-4 * behind)
     share = good / each(summed(good))
-    good *= each(counts * (counts >= 1))
+    good *= each(counts * (counts >= 1)) * np.array([not e.guessed for e in cases.entries])
     good /= good.sum()
     off = estimates - cases.logs
     beside = off - each(summed(share * off))

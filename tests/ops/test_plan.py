@@ -319,14 +319,27 @@ def test_the_slope_of_the_loss(measured):
         assert (fit_matmul.loss(cases, beside)[0] - value) / 1e-6 == pytest.approx(slope[n], abs=1e-6)
 
 
-def test_a_fit_finds_the_way_back(measured):
+def test_a_fit_finds_the_way_back(measured, monkeypatch):
     """From numbers that are off, to what times by the model itself say of them."""
+    monkeypatch.setattr(fit_matmul, "unmeasured", lambda problem, entries: ())
     exact = [e._replace(time=estimate(e.problem, e.plan, H200)) for e in measured]
     off = replace(H200, flops=H200.flops * 1.2, latency=H200.latency * 0.7)
     cases = fit_matmul.Cases.of(exact)
     before, found = fit_matmul.loss(cases, cases.estimates(off))[0], fit_matmul.fit(exact, off, 3)
     assert fit_matmul.loss(cases, cases.estimates(found))[0] < before / 2
     assert abs(math.log(found.flops / H200.flops)) < 0.05
+
+
+def test_what_was_not_measured_is_no_good_choice(measured):
+    """A fit takes it to be slower than the fastest entry, and does not ask how far its estimate is off."""
+    cases = fit_matmul.Cases.of(measured)
+    guessed = [e for e in cases.entries if e.guessed]
+    assert len(guessed) > len(measured) / 2
+    fastest = {problem: min(e.time for e in found) for problem, found in fit_matmul.by_problem(measured).items()}
+    assert all(e.time > fastest[e.problem] for e in guessed)
+    assert not {(e.problem, e.plan._replace(stages=0)) for e in guessed} & {
+        (e.problem, e.plan._replace(stages=0)) for e in measured
+    }
 
 
 def test_a_plan_measured_twice_is_one_plan():

@@ -1,11 +1,11 @@
 """Numbers of machine.py for few rows by a large matrix, by GPU, as benchmarks/fit_matmul.py left them.
 
-The H200's are what `benchmarks/fit_matmul.py --few --fit --write H200` made, in several runs, of those before: fitted to
-the choices and times among the plans of benchmarks/results/serving_plans_h200.json.xz (159 problems; 19 others were kept
-aside), with three tenths of what choices lose in the random problems with few rows of matmul_plans_h200.json.xz. The
-last run gave `l2` 7.17e7; with 6e7, set by hand, 256 rows by 4096x14336 keep a plan that was measured, and all else is
-as good. EXPOSED, ODD_DOT, READ_AGAIN and SCATTERED of model.py are of odd matrices alone. Without these numbers matmul
-chooses for few rows as for other problems."""
+The H200's are what `benchmarks/fit_matmul.py --few --fit --write H200` made, in several runs, of those before: fitted
+to the choices and times among the plans of benchmarks/results/serving_plans_h200.json.xz (159 problems; 19 others were
+kept aside), with three tenths of what choices lose in the random problems with few rows of matmul_plans_h200.json.xz.
+The last run gave `l2` 7.17e7; with 6e7, set by hand, 256 rows by 4096x14336 keep a plan that was measured, and all else
+is as good. EXPOSED, ODD_DOT, READ_AGAIN and SCATTERED of model.py are of odd matrices alone. Without these numbers
+matmul chooses for few rows as for other problems."""
 
 FEW: dict[str, dict[str, float]] = {
     "H200": {

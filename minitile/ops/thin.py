@@ -54,9 +54,10 @@ def thin_plans(problem: Problem, machine: Machine, shared: int, every: bool = Fa
 
 
 def _in_pairs(problem: Problem, machine: Machine, shared: int) -> Iterator[Plan]:
-    """Two tiles of rows in a cluster, of more than fit one."""
+    """Two tiles of rows in a cluster, of more than fit one, where most multiprocessors get one."""
     for plan in _in_tiles(problem, machine, shared, False, 2):
-        if plan.share == plan.split == 1 and not plan.blocks:
+        most = -(-problem.n // plan.block_N) * 4 > machine.multiprocessors
+        if plan.share == plan.split == 1 and not plan.blocks and plan.block_N <= 128 and most:
             yield plan._replace(panel=8, share_rows=2)
 
 

@@ -1,11 +1,13 @@
 """How well the model of minitile/ops/model.py knows what was measured, and its numbers fitted anew.
 
     PYTHONPATH=. python benchmarks/fit_matmul.py [benchmarks/results/NAME …] [--fit | --cross-validate]
+    PYTHONPATH=. python benchmarks/fit_matmul.py --few --fit --write H200     # wrote minitile/ops/fitted.py
 
-For each case of matmul_plans.py's results (or of gemm.py's, of matmul.py's): which of the measured entries the model
-would have chosen, and that one's speed as a share of the fastest one's. `--fit` moves the numbers of machine.py so that
-this share grows and the estimates come nearer to what was measured (`loss`), and prints them; `--cross-validate` says
-what such numbers are worth on problems that had no part in the fit. No GPU is needed.
+For each case of matmul_plans.py's results (or of gemm.py's, of matmul.py's; with --few of serving_plans.py's): which of
+the measured entries the model would have chosen, and that one's speed as a share of the fastest one's. `--fit` moves
+the numbers that there are so that this share grows and the estimates come nearer to what was measured (`loss`), and
+prints them; `--cross-validate` says what such numbers are worth on problems that had no part in the fit, of which with
+--few there are always some. No GPU is needed; a fit takes a minute.
 """
 
 from __future__ import annotations
@@ -16,38 +18,53 @@ import lzma
 import math
 import random
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from minitile.ops.choice import candidates
 from minitile.ops.fitted import FEW
 from minitile.ops.machine import H200, Machine
 from minitile.ops.model import estimate
 from minitile.ops.plan import HILBERT, Plan, Problem
 
 RESULTS = Path(__file__).parent / "results" / "matmul_plans_h200.json.xz"
+SHARED = 227 << 10  # bytes of a block
+SERVING = RESULTS.with_name("serving_plans_h200.json.xz")
 FITTED_FILE = Path(__file__).parents[1] / "minitile" / "ops" / "fitted.py"
-WITHIN = 1.7  # of the fastest one's time
+WITHIN = 1.35  # of the fastest one's time
 _TILES = ((128, 256), (256, 128), (128, 128), (64, 128), (64, 64))
 PANELS = {("persistent", 128, 192): 8, ("persistent", 128, 256): 16, ("persistent", 128, 128): 8}  # as in gemm_peers
 PANELS |= {("minitile", *tile): 10 for tile in _TILES}
 COUNTED = ("name", "multiprocessors", "shared", "threads", "cold", "few")
 FITTED = tuple(f.name for f in fields(Machine) if f.name not in COUNTED)
 AGAIN = 0.7  # of missed_again, where a fit begins
-NEAR = 0.03  # relative: estimates that differ by less are nearly a tie
-WEIGHT, COMMON = 1.0, 0.3  # of errors beside wrong choices; among them, of those that a problem's plans have in common
+MUCH = 0.03  # of the logarithm of what a choice loses
+DOUBT = 1.05  # times the fastest entry's time: that of a candidate that was not measured
+TIE = 0.015  # relative: estimates that differ by less are nearly a tie
+NEAR = 0.03  # the same of fit_quantised.py, which has `descended` from here, too
+WEIGHT, COMMON = 0.15, 0.3  # of errors beside wrong choices; among them, of those that a problem's plans have in common
+STEPS = 8  # of a fit
+IN_L2 = 0.3  # how often a problem of few rows counts whose matrix was in L2
+DOUBTFUL = 0.98  # a choice's speed, of the fastest one's: what is less is printed
 STAY = 0.001  # for each number, of the square of its logarithmic change
+REACH, PROBE, DESCENT = (
+    0.2,
+    1e-3,
+    200,
+)  # of a step of `fit`: the most logarithms change, by how much slopes are taken, steps
 
 
 class Measured(NamedTuple):
-    """One entry of a case and the microseconds that it took."""
+    """One entry of a case and the microseconds that it took; guessed: or that it is taken to take."""
 
     problem: Problem
     plan: Plan
     time: float
+    guessed: bool = False
 
 
 def read(paths: Iterable[str | Path]) -> list[Measured]:
@@ -111,6 +128,7 @@ def plan_of(config: str, of: str = "") -> Plan:
         "B ahead" in config,
         "by threads" in config,
         number(r"B shared by (\d+)", 1),
+        "B by classes" in config,
     )
 
 
@@ -124,11 +142,29 @@ def by_problem(measured: Iterable[Measured]) -> dict[Problem, list[Measured]]:
     return {problem: list(plans.values()) for problem, plans in cases.items()}
 
 
+def offered(problem: Problem, entries: Sequence[Measured]) -> list[bool]:
+    """Which entries the model may choose: those of candidates, of which some have one stage more or less now, or all
+    where there are none of these."""
+    known = {plan._replace(stages=0) for plan in candidates(problem, H200, True, SHARED)}
+    found = [e.plan._replace(stages=0) in known for e in entries]
+    return found if any(found) else [True] * len(entries)
+
+
+def unmeasured(problem: Problem, entries: Sequence[Measured]) -> Iterator[Measured]:
+    """The candidates that were not measured, as DOUBT slower than the fastest entry: they may be better, but a fit that
+    has them chosen knows no more of that."""
+    known, least = {e.plan._replace(stages=0) for e in entries}, min(e.time for e in entries)
+    for plan in candidates(problem, H200, True, SHARED):
+        if plan._replace(stages=0) not in known:
+            yield Measured(problem, plan, least * DOUBT, True)
+
+
 def regrets(measured: Iterable[Measured], machine: Machine) -> dict[Problem, float]:
-    """By problem: the speed of the entry that the model chooses, as a share of the fastest one's."""
+    """By problem: the speed of the entry that the model chooses, as a share of the fastest one's of all."""
     found = {}
     for problem, entries in by_problem(measured).items():
-        chosen = min(entries, key=lambda e: estimate(problem, e.plan, machine))
+        choice = [e for e, known in zip(entries, offered(problem, entries), strict=True) if known]
+        chosen = min(choice, key=lambda e: estimate(problem, e.plan, machine))
         found[problem] = min(e.time for e in entries) / chosen.time
     return found
 
@@ -138,40 +174,120 @@ def geometric_mean(values: Iterable[float]) -> float:
     return math.exp(sum(logs) / len(logs))
 
 
-def loss(cases: Mapping[Problem, Sequence[Measured]], machine: Machine) -> float:
-    """The mean logarithm of what is lost by choosing, if each entry is chosen with a probability that falls by e for
-    each NEAR by which its estimate is above the least one. Such a choice changes smoothly with the numbers, and does
-    not mind who wins a tie. To it comes, by WEIGHT, how far the estimates of good entries are off, beside the problem's
-    others and, by COMMON, altogether: numbers that are fitted to choices alone are worth less on other problems."""
-    lost = error = weights = 0.0
-    for problem, entries in cases.items():
-        fastest = min(e.time for e in entries)
-        estimates = [math.log(estimate(problem, e.plan, machine)) for e in entries]
-        least = min(estimates)
-        chances = [math.exp((least - x) / NEAR) for x in estimates]
-        lost += sum(c * math.log(e.time / fastest) for c, e in zip(chances, entries, strict=True)) / sum(chances)
-        off = [x - math.log(e.time) for x, e in zip(estimates, entries, strict=True)]
-        good = [(fastest / e.time) ** 4 for e in entries]
-        mean = sum(w * x for w, x in zip(good, off, strict=True)) / sum(good)
-        weights += sum(good)
-        error += sum(w * (abs(x - mean) + COMMON * abs(x)) for w, x in zip(good, off, strict=True))
-    return lost / len(cases) + WEIGHT * error / weights
+class Cases(NamedTuple):
+    """Entries one problem after the other, and for each of them, as arrays: the logarithm of its time; whether it is
+    one of those that the model may choose. By problem: how often it counts; where its entries begin, and how many they
+    are."""
+
+    entries: list[Measured]
+    logs: Any
+    offered: Any
+    counts: Any
+    starts: Any
+    sizes: Any
+
+    @classmethod
+    def of(cls, measured: Iterable[Measured], count: Callable[[Problem], float] = lambda problem: 1.0) -> Cases:
+        """Of a plan that was measured more than once, the least time."""
+        cases = by_problem(measured)
+        cases = {problem: [*found, *unmeasured(problem, found)] for problem, found in cases.items()}
+        entries = [entry for found in cases.values() for entry in found]
+        sizes = np.array([len(found) for found in cases.values()])
+        counts = np.array([count(problem) for problem in cases])
+        known = [plan for problem, found in cases.items() for plan in offered(problem, found)]
+        return cls(entries, np.log([e.time for e in entries]), np.array(known), counts, np.cumsum(sizes) - sizes, sizes)
+
+    def estimates(self, machine: Machine) -> Any:
+        """The logarithms of the estimates."""
+        return np.log([estimate(e.problem, e.plan, machine) for e in self.entries])
 
 
-def fit(measured: Sequence[Measured], machine: Machine, steps: int = 100, seed: int = 0) -> Machine:
-    """The numbers, each times some factor, of the least loss that an evolution strategy finds in so many generations:
-    separable CMA-ES (Ros and Hansen, "A Simple Modification in CMA-ES Achieving Linear Time and Space Complexity",
-    PPSN 2008), of the factors' logarithms."""
-    cases = by_problem(measured)
+def loss(cases: Cases, estimates: Any) -> tuple[float, Any]:
+    """The mean logarithm of what is lost by choosing, twice as much where that is MUCH, if each entry is chosen with a
+    probability that falls by e for each TIE by which its estimate is above the least one. Such a choice changes
+    smoothly with the numbers, and does not mind who wins a tie. To it comes, by WEIGHT, how far the estimates of good
+    entries are off, beside the problem's others and, by COMMON, altogether: numbers that are fitted to choices alone
+    are worth less on other problems; only of problems that count for 1 at least, since others were measured in another
+    way. And how the loss changes with each estimate; these are logarithms, as of Cases.estimates."""
+    starts, counts = cases.starts, cases.counts
 
-    def judged(factors: Any) -> float:
-        """Numbers that nothing measured speaks of stay what they are."""
-        return loss(cases, made(machine, start * np.exp(factors))) + STAY * float(factors @ factors)
+    def each(values: Any) -> Any:
+        return np.repeat(values, cases.sizes)
 
-    start = np.array([getattr(machine, name) for name in FITTED])
-    found = descended(judged, len(FITTED), steps, seed)
-    best = made(machine, start * np.exp(found))
-    return best if loss(cases, best) < loss(cases, machine) else machine
+    def summed(values: Any) -> Any:
+        return np.add.reduceat(values, starts)
+
+    behind = cases.logs - each(np.minimum.reduceat(cases.logs, starts))  # the fastest entry
+    likely = np.where(cases.offered, estimates, np.inf)
+    chances = np.exp((each(np.minimum.reduceat(likely, starts)) - likely) / TIE)
+    chances /= each(summed(chances))
+    lost = summed(chances * behind)
+    slope = each(counts / counts.sum() * (1 + 2 * lost / MUCH)) * chances * (each(lost) - behind) / TIE
+    good = np.exp(-4 * behind)
+    share = good / each(summed(good))
+    good *= each(counts * (counts >= 1)) * np.array([not e.guessed for e in cases.entries])
+    good /= good.sum()
+    off = estimates - cases.logs
+    beside = off - each(summed(share * off))
+    signs = good * np.sign(beside)
+    error = float(good @ (np.abs(beside) + COMMON * np.abs(off)))
+    slope += WEIGHT * (signs - share * each(summed(signs)) + COMMON * good * np.sign(off))
+    return float(counts @ (lost * (1 + lost / MUCH)) / counts.sum()) + WEIGHT * error, slope
+
+
+def fit(
+    measured: Iterable[Measured],
+    machine: Machine,
+    steps: int = STEPS,
+    count: Callable[[Problem], float] = lambda p: 1.0,
+) -> Machine:
+    """The numbers, each times some factor, of the least loss that is found in so many steps. In each the logarithms of
+    the estimates are taken as linear in those of the factors, their slopes from one estimate more for each number; the
+    factors change at most by `reach`, which a step that gains nothing halves. Numbers that nothing measured speaks of
+    stay what they are."""
+    cases = Cases.of(measured, count)
+    start, at, reach = np.array([getattr(machine, name) for name in FITTED]), np.zeros(len(FITTED)), REACH
+    now = cases.estimates(machine)
+    least = loss(cases, now)[0]
+    slopes = None
+    for _ in range(steps):
+        if slopes is None:
+            slopes = np.empty((len(now), len(FITTED)))
+            for n in range(len(FITTED)):
+                beside = at.copy()
+                beside[n] += PROBE
+                slopes[:, n] = (cases.estimates(made(machine, start * np.exp(beside))) - now) / PROBE
+        move = _descended_linear(cases, now, slopes, at, reach)
+        tried = cases.estimates(made(machine, start * np.exp(at + move)))
+        found = loss(cases, tried)[0] + STAY * float((at + move) @ (at + move))
+        if found < least:
+            at, now, least, slopes = at + move, tried, found, None
+        else:
+            reach /= 2
+    return made(machine, start * np.exp(at))
+
+
+def _descended_linear(cases: Cases, now: Any, slopes: Any, at: Any, reach: float) -> Any:
+    """The change of the logarithms, at most by `reach` each, with the least loss of linear estimates: by Adam (Kingma
+    and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015)."""
+    move, mean, square, best, least = (
+        np.zeros(len(at)),
+        np.zeros(len(at)),
+        np.zeros(len(at)),
+        np.zeros(len(at)),
+        math.inf,
+    )
+    for n in range(1, DESCENT + 1):
+        found, slope = loss(cases, now + slopes @ move)
+        found += STAY * float((at + move) @ (at + move))
+        if found < least:
+            best, least = move.copy(), found
+        gradient = slopes.T @ slope + 2 * STAY * (at + move)
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.99 * square + 0.01 * gradient**2
+        pace = reach / 20 * (1 - n / (DESCENT + 1))
+        move -= pace * mean / (1 - 0.9**n) / (np.sqrt(square / (1 - 0.99**n)) + 1e-9)
+        move = np.clip(move, -reach, reach)
+    return best
 
 
 def descended(judged: Callable[[Any], float], n: int, steps: int, seed: int = 0) -> Any:
@@ -211,7 +327,7 @@ def made(machine: Machine, numbers: Iterable[float]) -> Machine:
 
 
 def cross_validated(
-    measured: Sequence[Measured], machine: Machine, folds: int = 4, steps: int = 60
+    measured: Sequence[Measured], machine: Machine, folds: int = 4, steps: int = STEPS
 ) -> dict[Problem, float]:
     """`regrets`, each problem's by numbers that were fitted to other problems: what a fit is worth elsewhere."""
     problems = list(by_problem(measured))
@@ -222,6 +338,26 @@ def cross_validated(
         made = fit([e for e in measured if e.problem not in out], machine, steps)
         found |= regrets([e for e in measured if e.problem in out], made)
     return found
+
+
+def of_few_rows() -> tuple[list[Measured], list[Measured], Callable[[Problem], float]]:
+    """What the numbers for few rows are fitted to; what they are judged by besides, every third random problem of
+    serving_plans.py; and how often a problem counts: the layers by 128 rows and more twice, and little, for what a
+    choice loses only, those of matmul_plans.py, whose matrices were in L2."""
+    from serving import LAYERS  # it reads this module
+
+    cold = [e for e in read([SERVING]) if e.problem.few]
+    warm = [e for e in read([RESULTS]) if e.problem.few]
+    others = list(dict.fromkeys(e.problem for e in cold if (e.problem.n, e.problem.k) not in LAYERS))
+    kept, in_l2 = set(others[::3]), {e.problem for e in warm}
+
+    def count(problem: Problem) -> float:
+        if problem in in_l2:
+            return IN_L2
+        return 2.0 if problem.m >= 128 and problem not in others else 1.0
+
+    fitted = [e for e in cold if e.problem not in kept]
+    return near([*fitted, *warm]), [e for e in cold if e.problem in kept], count
 
 
 def near(measured: Iterable[Measured]) -> list[Measured]:
@@ -242,41 +378,54 @@ def write_few(gpu: str, machine: Machine) -> None:
     FITTED_FILE.write_text(head + "\n".join([*lines, "}"]) + "\n", encoding="utf-8")
 
 
+def report(measured: Sequence[Measured], machine: Machine, verbose: bool) -> None:
+    """Prints what the model's choice among the measured entries is worth."""
+    for e in measured if verbose else ():
+        off = estimate(e.problem, e.plan, machine) / e.time
+        print(f"{e.problem.m}x{e.problem.n}x{e.problem.k} {e.plan}: {e.time:.1f} µs, estimate / measured {off:.3f}")
+    found = regrets(measured, machine)
+    for problem, share in sorted(found.items(), key=lambda item: item[1]):
+        form = "".join("T" if t else "N" for t in (problem.transpose_a, problem.transpose_b))
+        if verbose or share < DOUBTFUL:
+            print(f"{form} {problem.m}x{problem.n}x{problem.k}: the choice has {share:.3f} of the fastest one's speed")
+    print(
+        f"{len(found)} problems: geometric mean {geometric_mean(found.values()):.3f}, least {min(found.values()):.3f}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="The model of matmul against what was measured.")
     parser.add_argument("results", nargs="*", default=[RESULTS])
     parser.add_argument(
-        "--few", action="store_true", help="few rows by a large matrix, which have numbers of their own"
+        "--few", action="store_true", help="few rows by a large matrix, which have numbers and results of their own"
     )
     parser.add_argument("--fit", action="store_true", help="fit the model's numbers first")
-    parser.add_argument("--steps", type=int, default=100, help="generations of a fit")
+    parser.add_argument("--steps", type=int, default=STEPS, help="of a fit")
     parser.add_argument("--write", metavar="GPU", help="with --few --fit: into minitile/ops/fitted.py, as those of GPU")
     parser.add_argument("--cross-validate", action="store_true", help="judge fits by problems that they leave out")
+    parser.add_argument("--verbose", action="store_true", help="every estimate and every problem")
     args = parser.parse_args()
     if args.write and not (args.few and args.fit):
         parser.error("--write is for what --few --fit finds")
-    measured = [e for e in read(args.results) if e.problem.few == args.few]
-    base = replace(H200.few or replace(H200, missed_again=AGAIN), few=None, cold=True) if args.few else H200
+    if args.few:
+        measured, kept, count = of_few_rows()
+        base = replace(H200.few or replace(H200, missed_again=AGAIN), few=None, cold=True)
+    else:
+        measured, kept, count = [e for e in read(args.results) if not e.problem.few], [], lambda problem: 1.0
+        base = H200
     if args.cross_validate:
         shares = cross_validated(measured, base).values()
         print(f"problems left out: geometric mean {geometric_mean(shares):.3f}, least {min(shares):.3f}")
         return
-    good = near(measured) if args.few else measured
-    machine: Any = fit(good, base, args.steps) if args.fit else base
+    machine = fit(measured, base, args.steps, count) if args.fit else base
     if args.write:
         write_few(args.write, machine)
     for name in FITTED if args.fit else ():
         print(f"    {name}={getattr(machine, name):.4g},")
-    for e in measured:
-        off = estimate(e.problem, e.plan, machine) / e.time
-        print(f"{e.problem.m}x{e.problem.n}x{e.problem.k} {e.plan}: {e.time:.1f} µs, estimate / measured {off:.3f}")
-    found = regrets(measured, machine)
-    for problem, share in found.items():
-        form = "".join("T" if t else "N" for t in (problem.transpose_a, problem.transpose_b))
-        print(
-            f"{form} {problem.m}x{problem.n}x{problem.k}: the model's choice has {share:.3f} of the fastest one's speed"
-        )
-    print(f"geometric mean {geometric_mean(found.values()):.3f}, least {min(found.values()):.3f}")
+    report([e for e in measured if count(e.problem) >= 1], machine, args.verbose)
+    if kept:
+        print("Problems that the numbers are not fitted to:")
+        report(kept, machine, args.verbose)
 
 
 if __name__ == "__main__":

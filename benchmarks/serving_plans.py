@@ -42,7 +42,7 @@ from minitile.ops.gemv import by_threads
 from minitile.ops.machine import H200
 from minitile.ops.model import estimate
 from minitile.ops.plan import Plan, Problem
-from minitile.ops.thin import AT_MOST, TEAM, thin_plans
+from minitile.ops.thin import AT_MOST, TEAM, plans_by_class, thin_plans
 
 ROW_COUNTS = (200, 96, 1, 160, 64, 256, 8, 128, 48, 512, 32, 16, 2, 4)  # the ones that are worth most come first
 WIDTHS = (64, 128, 192, 256, 384, 512, 640, 768, 1024, 1280)  # of hidden layers, times 8, for random ones
@@ -144,7 +144,7 @@ def plans_of(problem: Problem, seed: int = 0, most: int = MOST) -> list[Plan]:
     ranked = [p for plan in ranked for p in (plan, *with_neighbours(problem, plan))]
     found = list(dict.fromkeys(swapped(problem)))
     rng = random.Random(f"{problem} {seed}")
-    known = [*by_threads_plans(problem), *ranked]
+    known = [*by_threads_plans(problem), *plans_by_class(problem, SHARED, every=True), *ranked]
     return list(dict.fromkeys([*known, *rng.sample(found, min(len(found), max(most - len(known), 0)))]))
 
 

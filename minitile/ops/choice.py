@@ -13,7 +13,7 @@ from minitile.ops.gemv import by_threads
 from minitile.ops.machine import Machine
 from minitile.ops.model import ROOM, estimate
 from minitile.ops.plan import GRAIN, HILBERT, MOST_CLUSTER, Plan, Problem
-from minitile.ops.thin import LEAST_STAGES, MOST_STAGES, STAGED, TEAM, thin_plans
+from minitile.ops.thin import LEAST_STAGES, MOST_STAGES, STAGED, TEAM, plans_by_class, thin_plans
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ CLUSTERS = {64: (8, 4, 2), 128: (8, 4, 2), 192: (6, 3, 2), 256: (8, 4, 2)}  # by
 ADDED_APART = 128  # rows, of fewer of which no second kernel adds up the parts, but where rows of operands are ragged
 WHOLE = 7 / 8  # of the rows of tiles, if so many are rows of A
 _SMALL = 0.6  # a plan whose tiles are fewer than this share of the multiprocessors may split K
-VECTORS = (8, 512, 128), (16, 256, 64)  # of 1 or 2 vectors by threads, of more: the matrix's rows, columns, threads
-MOST_AT_ONCE = 4  # vectors of a block by threads
+VECTORS = (8, 512, 128), (16, 512, 64)  # of 1 or 2 vectors by threads, of more: the matrix's rows, columns, threads
+MOST_AT_ONCE = 2  # vectors of a block by threads
 
 
 def choose(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> Plan:
@@ -80,6 +80,7 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
         yield Plan(max(1, min(vectors, MOST_AT_ONCE)), rows, columns, 1, threads, dots=True)
     few, ragged = problem.few and wgmma and known, problem.ragged
     if few:
+        yield from plans_by_class(problem, shared)
         for plan in thin_plans(problem, machine, shared):
             yield plan._replace(pad=ragged) if any(ragged) else plan
     for pad in dict.fromkeys([ragged, (False, False)]) if few else _paddings(problem):

@@ -23,15 +23,9 @@ from minitile.driver.jit import Kernel, kernel
 from minitile.ir.types import DType
 from minitile.ops.epilogue import Epilogue, extra_tensors, named
 from minitile.ops.gemm import finished
-from minitile.ops.plan import Problem
+from minitile.ops.plan import VECTOR, Problem
 
-GRAIN = 8  # elements of a vector
 MOST_VECTORS = 8
-
-
-def classes_of(k: int) -> int:
-    """Rows of k elements of 2 bytes that are whole vectors together."""
-    return GRAIN // max(n for n in (1, 2, 4, 8) if k % n == 0)
 
 
 class Form(NamedTuple):
@@ -93,7 +87,7 @@ def add_products(total, w, x, alone):
         for i, j in T.Parallel(rows, columns):
             total[i] += T.cast(w[i, j], T.float32) * x[j]
     else:
-        shape = rows, columns // GRAIN, GRAIN
+        shape = rows, columns // VECTOR, VECTOR
         by_vectors, of_x = T.reshape(w, shape), T.reshape(x, shape[1:])
         products = T.alloc_fragment(shape, T.float32)
         sums = T.alloc_fragment(shape[:2], T.float32)
@@ -106,7 +100,7 @@ def add_products(total, w, x, alone):
 
 def whole_classes(X, Xs, W, C, K, by, c, part, rows, columns, per, classes, turned, mirrored, epilogue, tensors):
     """Rows by · rows … of class c, by `per` vectors."""
-    behind = c * K // GRAIN * GRAIN
+    behind = c * K // VECTOR * VECTOR
     shift = c * K - behind
     steps = T.ceildiv(K + shift, columns)
     x = T.alloc_fragment((columns,), T.float32)

@@ -37,8 +37,9 @@ class Machine:
     results. cached: bytes that L2 keeps from one launch to the next; with `spilling` more it keeps nothing.
     start: of a kernel. block: of a block's set-up, first loads and end; all_at_once: more of it where all
     multiprocessors begin. again: of a further block in the place of another. crowded: by how much blocks of one
-    multiprocessor hold up each other. tile: between two tiles of a persistent block. curve: finding the next one's
-    place in Hilbert order.
+    multiprocessor hold up each other. fixed: by how much longer a persistent kernel takes than blocks that come as
+    others end, since no multiprocessor does what a slower one was given. tile: between two tiles of a persistent block.
+    curve: finding the next one's place in Hilbert order.
     store: of one multiprocessor's results; row: µs of a row's line; box: µs of what is stored together; lone_box: where
     there is one buffer for it; waited: the share of this that a persistent block waits for; drain: of one
     multiprocessor's results, in the long run. By how much more results take where rows of C are no whole 8 bytes
@@ -88,6 +89,7 @@ class Machine:
     all_at_once: float
     again: float
     crowded: float
+    fixed: float
     tile: float
     curve: float
     store: float
@@ -154,6 +156,7 @@ _H200 = Machine(
     all_at_once=0.1933,
     again=0.7958,
     crowded=1.289,
+    fixed=1.0,
     tile=0.3279,
     curve=0.3429,
     store=6.845e4,

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from minitile.analysis.register_budget import PRODUCER_THREADS
 from minitile.hardware import BLOCK_REGISTERS, WARPGROUP
 from minitile.ops.machine import Machine
-from minitile.ops.plan import GRAIN, LINE, Plan, Problem
+from minitile.ops.plan import GRAIN, LINE, Plan, Problem, classes_of
 
 ROOM = {2: 1.0, 3: 0.9, 4: 0.85, 6: 0.75, 8: 0.75}  # of all multiprocessors, for clusters of so many blocks, which lie
 # in one part of the GPU each: on an H200, 30 clusters of 4 and 15 of 8 found no room at the same time
@@ -29,6 +29,8 @@ GROUP_ROWS = 64  # that a warpgroup stores at a time
 OTHERS = 1200  # bytes of shared memory: barriers
 SQUARE = 12  # tiles: the side of what a wave has in Hilbert order
 ODD_DOT = 0.12  # by how much longer a matrix by threads comes for each further vector whose elements lie at odd places
+READ_AGAIN = 0.35  # of the time that a matrix by threads takes, what it takes once more, with the next vectors
+SCATTERED = 2e-5  # µs of an element of C that is stored alone, by a plan by classes
 EXPOSED = 1.4  # µs that a step takes at least whose elements of 2 bytes come from memory, through registers
 ALONE = 1.35  # by how much longer one warpgroup takes to copy what comes from memory than several
 MOVING = 16  # flops that take the power that bringing an element takes; a guess
@@ -47,17 +49,19 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     apart = split > 1 and not together
     cluster = sharing * below * (split if together else 1)
     processors = int(machine.multiprocessors * ROOM.get(cluster, 0.75)) if cluster > 1 else machine.multiprocessors
-    rows, columns = -(-m // high) or 1, -(-n // wide) or 1
+    classes = classes_of(k) if plan.by_class else 1
+    rows, columns = -(-m // high) or 1, -(-n // (wide * classes)) * classes or 1
     tiles = rows * columns * split
     each = -(-tiles // processors)  # tiles of the fullest multiprocessor
     steps = -(-k // (deep * split))
     share = tiles / (each * machine.multiprocessors)  # of the time that multiprocessors have work
 
     # Bringing the tiles of a step. A line costs the same however little of it is wanted.
-    a = _brought(m, k, problem.transpose_a, pad[0], high, rows, deep, size, machine)
-    b = _brought(n, k, not problem.transpose_b, pad[1], wide, columns, deep, size, machine)
+    a = _brought(m, k, problem.transpose_a, pad[0] or plan.by_class, high, rows, deep, size, machine)
+    b = _brought(n, k, not problem.transpose_b, pad[1] or plan.by_class, wide, columns, deep, size, machine)
     by_warps = a.by_threads and b.by_threads
-    fill = (a.time * (1 - machine.multicast * (1 - 1 / sharing)) + b.time) * (1 - machine.eased * (1 - share))
+    fill = a.time * (1 - machine.multicast * (1 - 1 / sharing)) + b.time * (1 - machine.multicast * (1 - 1 / below))
+    fill *= 1 - machine.eased * (1 - share)
     if by_warps:
         fill *= machine.all_copy * (ALONE if machine.cold and threads == WARPGROUP else 1.0)
 
@@ -143,12 +147,16 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
     )
     time: float = sum([bound**machine.blend for bound in bounds]) ** (1 / machine.blend) + machine.start
 
+    if blocks:
+        time *= machine.fixed
     if sharing * below > 1:
         time += machine.clustered
 
     # The kernels before and after.
     if pad[0] or pad[1]:
         time += machine.after + 2 * size * k * ((m if pad[0] else 0) + (n if pad[1] else 0)) / machine.padding
+    if plan.by_class:
+        time += machine.after + 2 * size * k * m * classes / machine.padding + SCATTERED * m * n
     if together:
         time += machine.meet + machine.meet_each * split + high * wide * 4 * (1 - 1 / split) / machine.meeting
     elif apart:
@@ -158,9 +166,10 @@ def estimate(problem: Problem, plan: Plan, machine: Machine) -> float:
 
 
 def _dots(problem: Problem, plan: Plan, machine: Machine) -> float:
-    """A plan by threads: the matrix is read once for each block_M vectors, each of which takes time."""
+    """A plan by threads: the matrix is read once for each block_M vectors, each of which takes time; the first time it
+    comes from memory."""
     few, rows = (problem.m, problem.n) if problem.m <= problem.n else (problem.n, problem.m)
-    times = -(-few // plan.block_M)
+    times = 1 + READ_AGAIN * (-(-few // plan.block_M) - 1)
     bytes_ = rows * problem.k * problem.size
     each = 1 + machine.dot * plan.block_M + (ODD_DOT * (plan.block_M - 1) if any(problem.ragged) else 0.0)
     return machine.start + machine.dot_start + times * bytes_ * each / machine.dots

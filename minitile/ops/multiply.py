@@ -19,7 +19,7 @@ from minitile.ops.array_adapters import Frame, frame_of, reshaped
 from minitile.ops.choice import choose, shares
 from minitile.ops.epilogue import Epilogue, read_epilogue
 from minitile.ops.gemm import columns_for, gemm, padded, summed
-from minitile.ops.gemv import Form, by_threads, classes_of, gemv
+from minitile.ops.gemv import Form, by_threads, gemv
 from minitile.ops.machine import H200, PLANNED_FOR, Machine, machine_for
 from minitile.ops.operands import (
     ALIGNMENT,
@@ -33,7 +33,8 @@ from minitile.ops.operands import (
     remember,
     result_dtype,
 )
-from minitile.ops.plan import LINE, Plan, Problem
+from minitile.ops.plan import LINE, Plan, Problem, classes_of
+from minitile.ops.ragged import gemm_ragged, shifted, shifted_width
 from minitile.ops.split.cluster import gemm_together
 from minitile.runtime.arrays import ArrayInfo
 from minitile.runtime.errors import LaunchError
@@ -112,6 +113,13 @@ def assembled(problem: Problem, dtype: DType, result: DType, plan: Plan, target:
     m, n, k, transpose_a, transpose_b, size, *_ = problem
     if plan.dots:
         _assembled_by_threads(problem, dtype, result, plan, target)
+        return
+    if plan.by_class:
+        classes = classes_of(k)
+        specs = [spec((m, k), dtype), spec((classes * m, shifted_width(k)), dtype)]
+        specs += [spec((n // classes, classes * k), dtype), spec((n, k), dtype), spec((m, n), result)]
+        made = _kernel_by_class(dtype, result, plan, classes).compile(*specs, target=target)
+        made.executable.program.assembled  # noqa: B018
         return
 
     def operand(rows: int, columns: int, transposed: bool, pad: bool) -> Spec:
@@ -222,6 +230,8 @@ def _multiply(
         raise refused(f"no cluster adds up this: {plan}", "at most 8 blocks, each part with whole 8 rows of a tile")
     if plan.dots:
         return _multiply_by_threads(product, plan, out, epilogue, tensors)
+    if plan.by_class:
+        return _multiply_by_class(product, plan, out, epilogue, tensors)
     a, b = _padded(product, plan)
     p = product.problem
     kernel = _kernel(
@@ -255,6 +265,19 @@ def _multiply_by_threads(
     row = None if form.turned else reshaped(x, (x.shape[0] * p.k,))
     kernel(x, reshaped(w[: groups * classes], (groups, classes * p.k)), out, w, row, *tensors)
     return None
+
+
+def _multiply_by_class(
+    product: _Product, plan: Plan, out: Any, epilogue: Epilogue | None, tensors: tuple[Any, ...]
+) -> None:
+    """The same of a plan by classes of rows: a launch for the few rows, and one for the product."""
+    p, classes = product.problem, classes_of(product.problem.k)
+    if not p.by_class or p.n < classes:
+        raise refused(f"the plan {plan} is for rows by a matrix that lies along K, in rows that are no whole 16 bytes")
+    x = _workspace(product).empty((classes * p.m, shifted_width(p.k)), product.dtype, product.a)
+    shifted(product.dtype)(product.a, x, classes=classes)
+    w = reshaped(product.b[: p.n // classes * classes], (p.n // classes, classes * p.k))
+    _kernel_by_class(product.dtype, product.result, plan, classes, epilogue)(product.a, x, w, product.b, out, *tensors)
 
 
 def _written(problem: Problem, result: DType, plan: Plan) -> tuple[tuple[int, ...], DType]:
@@ -298,6 +321,11 @@ def _kernel_by_threads(
     dtype: DType, result: DType, form: Form, plan: Plan, classes: int, epilogue: Epilogue | None = None
 ) -> Kernel:
     return gemv(dtype, result, *form, epilogue).configured(**plan.constants, classes=classes)
+
+
+@lru_cache(maxsize=1024)
+def _kernel_by_class(dtype: DType, result: DType, plan: Plan, classes: int, epilogue: Epilogue | None = None) -> Kernel:
+    return gemm_ragged(dtype, result, epilogue).configured(**plan.constants, classes=classes)
 
 
 def _up(n: int, grain: int) -> int:

@@ -12,7 +12,14 @@ LINE = 128  # bytes: of the caches; padded rows are whole ones
 HILBERT = -1  # in place of the height of panels
 MOST_CLUSTER = 8  # blocks, on any GPU that has clusters
 FEW = 512  # rows
+VECTOR = 8  # elements of 2 bytes, of 16 bytes
+EDGE = 16  # elements at the beginning of a row of a plan by classes: the least that tensor cores multiply
 LEAST_WEIGHTS = 8 << 20  # bytes of a matrix that few rows are multiplied by; smaller ones may well be in L2
+
+
+def classes_of(k: int) -> int:
+    """Rows of k elements of 2 bytes that are whole vectors together."""
+    return VECTOR // max(n for n in (1, 2, 4, 8) if k % n == 0)
 
 
 class Problem(NamedTuple):
@@ -47,6 +54,11 @@ class Problem(NamedTuple):
         b = self.k if self.transpose_b else self.n
         return a * self.size % GRAIN != 0, b * self.size % GRAIN != 0
 
+    @property
+    def by_class(self) -> bool:
+        """Whether B's rows lie along K and are no whole 16 bytes, as A's: what ragged.py is for."""
+        return self.size == 2 and self.products == 1 and self.transpose_b and not self.transpose_a and self.ragged[1]
+
 
 class Plan(NamedTuple):
     """How to compute a product, by tiles of block_M × block_N elements of it and block_K of the sum, `stages` copies of
@@ -61,6 +73,7 @@ class Plan(NamedTuple):
     the same cluster. share_rows: so many with neighbouring rows are a cluster, too, which reads the columns of B once.
     ahead: B's first tiles are brought before the kernel in front has ended, which must not write it.
     dots: by threads (gemv.py), no tensor cores: a block has block_M of the few vectors by block_N rows of the matrix.
+    by_class: swapped, and the rows of the matrix, no whole 16 bytes, come by classes (ragged.py).
     """
 
     block_M: int
@@ -79,6 +92,7 @@ class Plan(NamedTuple):
     ahead: bool = False
     dots: bool = False
     share_rows: int = 1
+    by_class: bool = False
 
     def __str__(self) -> str:
         words = [f"{self.block_M}x{self.block_N}x{self.block_K}, {self.stages} stages, {self.threads} threads"]
@@ -94,6 +108,7 @@ class Plan(NamedTuple):
         words += [f"B shared by {self.share_rows}"] if self.share_rows > 1 else []
         words += ["B ahead"] if self.ahead else []
         words += ["by threads"] if self.dots else []
+        words += ["B by classes"] if self.by_class else []
         return ", ".join(words)
 
     @property
@@ -108,12 +123,14 @@ class Plan(NamedTuple):
 
     @property
     def constants(self) -> dict[str, int]:
-        """The compile-time parameters of `gemm`, of `gemm_together`, or of `gemv`."""
+        """The compile-time parameters of `gemm`, of `gemm_together`, of `gemv`, or of `gemm_ragged`."""
         values = self._asdict()
+        if self.by_class:
+            return {name: values[name] for name in ("block_M", "block_N", "block_K", "stages", "threads")}
         if self.dots:
             return {name: values[name] for name in ("block_M", "block_N", "block_K", "threads")}
         if self.split > 1 and self.together:
             names = ("block_M", "block_N", "block_K", "stages", "threads", "swap", "share", "share_rows", "ahead")
             return {**{name: values[name] for name in names}, "parts": self.split}
-        without = ("split", "pad", "together", "dots")
+        without = ("split", "pad", "together", "dots", "by_class")
         return {name: value for name, value in values.items() if name not in without}

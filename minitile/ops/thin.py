@@ -4,7 +4,8 @@ The rows are the columns of the tensor cores, which come by 8: all of them are i
 other, so that the weights come from memory once. A tile has 64 to 256 columns of C. Where there are fewer tiles than
 multiprocessors, K is split, and the parts are added up in a cluster, or by a second kernel; blocks with neighbouring
 columns may be a cluster that reads the rows once. Two tiles of rows in a cluster that reads the weights once were
-measured to gain nothing: L2 has what the other one has just read.
+measured to gain nothing up to 256 rows, since L2 has what the other one has just read; of more rows they are among the
+plans.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from minitile.analysis.register_budget import PRODUCER_THREADS
 from minitile.hardware import BLOCK_REGISTERS
 from minitile.ops.machine import Machine
 from minitile.ops.model import ROOM
-from minitile.ops.plan import MOST_CLUSTER, Plan, Problem
+from minitile.ops.plan import EDGE, MOST_CLUSTER, Plan, Problem
 
 WIDTHS = ((64, 128), (128, 256), (192, 384), (256, 256))  # columns of C, threads
 IN_ONE = 256  # rows of a tile
+MOST_BY_CLASS = 64  # rows of a plan by classes; of 128, 33 µs were measured where other plans take 31
 TWO_WARPGROUPS, AT_MOST = 128, 200  # rows of a tile of 256 columns: what was measured, and for what registers do
 TEAM = 128 * 192  # elements of a tile that one warpgroup's registers hold
 MOST_SUMS, TURNING = 80, 72  # of a thread that turns f32 results, and the registers it needs besides
@@ -37,6 +39,8 @@ def thin_plans(problem: Problem, machine: Machine, shared: int, every: bool = Fa
     """What may suit a problem, for wgmma and blocks of at most `shared` bytes. every: also what is rarely best:
     clusters that share few rows, the other depth of a step, and clusters that share the weights."""
     yield from _in_tiles(problem, machine, shared, every, -(-problem.m // IN_ONE) or 1)
+    if IN_ONE < problem.m <= 2 * IN_ONE:
+        yield from _in_pairs(problem, machine, shared)
     if HALVES < problem.m <= IN_ONE:
         for plan in _in_tiles(problem, machine, shared, every, 2):
             if plan.share == 1:
@@ -47,6 +51,27 @@ def thin_plans(problem: Problem, machine: Machine, shared: int, every: bool = Fa
                 tiles = -(-problem.m // plan.block_M) * -(-problem.n // plan.block_N)
                 if plan.split == 1 and not plan.blocks and APART < tiles / machine.multiprocessors < 1:
                     yield beside._replace(split=2)
+
+
+def _in_pairs(problem: Problem, machine: Machine, shared: int) -> Iterator[Plan]:
+    """Two tiles of rows in a cluster, of more than fit one, where most multiprocessors get one."""
+    for plan in _in_tiles(problem, machine, shared, False, 2):
+        most = -(-problem.n // plan.block_N) * 4 > machine.multiprocessors
+        if plan.share == plan.split == 1 and not plan.blocks and plan.block_N <= 128 and most:
+            yield plan._replace(panel=8, share_rows=2)
+
+
+def plans_by_class(problem: Problem, shared: int, every: bool = False) -> Iterator[Plan]:
+    """Plans by classes of rows (ragged.py), for wgmma and blocks of at most `shared` bytes."""
+    high = -(-problem.m // 8) * 8 or 8
+    if not problem.by_class or high > MOST_BY_CLASS:
+        return
+    for wide, threads in WIDTHS[:2]:
+        for deep in (64, 128) if every or high + wide > DEEP else (128,):
+            box, beside = (high + wide) * deep * 2, (high + wide) * (deep + EDGE) * 2 + 2 * BARRIERS
+            stages = min(MOST_STAGES, (shared - beside) // box)
+            if stages >= LEAST_STAGES:
+                yield Plan(high, wide, deep, stages, threads, swap=True, by_class=True)
 
 
 def _in_tiles(problem: Problem, machine: Machine, shared: int, every: bool, count: int) -> Iterator[Plan]:
@@ -63,7 +88,8 @@ def _in_tiles(problem: Problem, machine: Machine, shared: int, every: bool, coun
                 continue
             tiles = -(-m // high) * -(-n // wide)
             depths = (64, 128) if high + wide <= 256 and k > 64 else (64,)
-            for deep in depths if every else depths[-1:] if high + wide <= DEEP else (64,):
+            alone = depths[-1:] if high + wide <= DEEP else (64,)  # where B lies across, either may be the better one
+            for deep in depths if every or (high + wide <= DEEP and not problem.transpose_b) else alone:
                 base = Plan(high, wide, deep * 2 // problem.size, 0, threads, swap=True, share=share)
                 yield from _filled(base, problem, tiles, processors, shared, every)
 

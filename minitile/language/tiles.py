@@ -13,10 +13,8 @@ from typing import Any, TypeVar
 
 from minitile.ir.diagnostics import TypeMismatchError, shown
 from minitile.ir.ops import tile
-from minitile.ir.ops.blackwell import TensorView
-from minitile.ir.ops.views import View as ViewOp
-from minitile.ir.ops.views import recasts
-from minitile.ir.types import BufferType
+from minitile.ir.ops.views import VIEWS, recasts
+from minitile.ir.types import SPACES, BufferType
 from minitile.language.math import dtype_of_name
 from minitile.language.memory import Memory, Region, View, as_region, between, match_extents
 from minitile.language.results import tensor_view
@@ -423,8 +421,10 @@ def _view(what: str, buffer: Any, shape: Any, dtype: Any) -> Memory:
     if not isinstance(buffer, Memory):
         raise TypeMismatchError(f"{what} of {shown(buffer)}, which is no whole buffer", trace.loc)
     buffer.check_usable()
-    if buffer.space not in ("fragment", "shared", "tmem"):
-        raise trace.error(f"{what} of {buffer.describe()}", "it is of tensors, fragments, shared and tensor memory")
+    if buffer.space not in VIEWS:
+        raise trace.error(
+            f"{what} of {buffer.describe()}", f"it is of tensors and: {', '.join(SPACES[each] for each in VIEWS)}"
+        )
     to = buffer.dtype if dtype is None else dtype_of_name(dtype)
     other = buffer.space != "shared" and recasts(buffer.dtype, to)
     if (
@@ -451,8 +451,8 @@ def _view(what: str, buffer: Any, shape: Any, dtype: Any) -> Memory:
         dims[dims.index(-1)] = count // rest
     if not dims or any(d < 1 for d in dims) or math.prod(dims) != count:
         raise trace.error(f"{what} of {buffer.describe()} as {'×'.join(map(str, items))}", f"it has {count} elements")
-    kind = TensorView if buffer.space == "tmem" else ViewOp
-    if kind is TensorView and dims[0] != buffer.shape[0]:
+    kind: Any = VIEWS[buffer.space]
+    if kind.rows_stay and dims[0] != buffer.shape[0]:
         raise trace.error(
             f"{what} of {buffer.describe()} as {'×'.join(map(str, dims))}", "its rows are lanes, and stay"
         )

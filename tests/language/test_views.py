@@ -197,7 +197,7 @@ def test_what_does_not_fit():
 
     for wrong, message in (
         (lambda A, s, f, own: T.reshape(T.reshape(A, (32, 64)), (64, 32)), "and of no view"),
-        (lambda A, s, f, own: T.reshape(own, (2, 4)), "tensors, fragments and shared buffers"),
+        (lambda A, s, f, own: T.reshape(own, (2, 4)), "tensors and: fragment, shared buffer, tensor memory"),
         (lambda A, s, f, own: T.reshape(s, (32, 65)), "it has 2048 elements"),
         (lambda A, s, f, own: T.reshape(s, (-1, -1)), "it has 2048 elements"),
         (lambda A, s, f, own: T.reshape(s, (0, 2048)), "it has 2048 elements"),

@@ -98,12 +98,12 @@ BROKEN = {
     + SLOT
     + PUT
     + "setp.lt.u32 %p6, %r6, 64; mad.lo.u32 %r7, %r6, 4, %r1; @%p6 st.shared.u32 [%r7], 0;",
-    "a slot of somebody": WHOLE + "@%p0 st.shared.u32 [%r1+8], 0;",
+    "a slot of another": WHOLE + "@%p0 st.shared.u32 [%r1+8], 0;",
     "read without a barrier": WHOLE + "ld.shared.u32 %r7, [%r2];",
     "a counter that begins anywhere": SIGNED.replace("mov.b32 %r8, 0", "ld.global.u32 %r8, [%d1]"),
     "a counter that begins below 0": SIGNED.replace("mov.b32 %r8, 0", "mov.b32 %r8, -5"),
-    "a counter that nobody has written": WHOLE.replace("1024", "2048").replace("[%r2+2048]", "[%r2+3072]"),
-    "slots that nobody has written": WHOLE.replace("st.shared.u32 [%r2], 0;", ""),
+    "a counter that is never written": WHOLE.replace("1024", "2048").replace("[%r2+2048]", "[%r2+3072]"),
+    "slots that is never written": WHOLE.replace("st.shared.u32 [%r2], 0;", ""),
     "a reset at the same time": START + RESET + BEHIND,
     "a reset behind it": WHOLE + RESET,
     "slots of before a reset": START

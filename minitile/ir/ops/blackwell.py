@@ -11,6 +11,8 @@ ordered by `tcgen05_wait` and `tcgen05_fence`, which no proxy fence is for.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from minitile.ir.core import Block, Op, Value, attr, maybe, operand, operands, region
 from minitile.ir.effects import Access, Sync
 from minitile.ir.ops.checks import require, require_one_of
@@ -19,6 +21,7 @@ from minitile.ir.ops.hopper import Arrival
 from minitile.ir.ops.product import Product
 from minitile.ir.ops.roles import ConsumerRelease, ProducerAcquire, SlotOp, WarpSpecialized
 from minitile.ir.ops.tile import Alloc, Dims
+from minitile.ir.ops.views import VIEWS
 from minitile.ir.relations import Relation
 from minitile.ir.types import I32, BufferType, DType, RegsType, TileType, Type, bool_
 
@@ -79,6 +82,7 @@ class TensorView(Op, name="tensor_view", stage="tile", pure=True):
     d: Value = operand()
     shape: tuple[int, ...] = attr()
     dtype: DType = attr()
+    rows_stay: ClassVar[bool] = True
 
     def infer(self) -> tuple[Type, ...]:
         return (BufferType("tmem", self.shape, self.dtype),)
@@ -91,6 +95,9 @@ class TensorView(Op, name="tensor_view", stage="tile", pure=True):
 
     def accesses(self) -> tuple[Access, ...]:
         return ()
+
+
+VIEWS["tmem"] = TensorView
 
 
 def viewed(mem: Value) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 from minitile.ir.core import Op, Value, attr, operand, operands
 from minitile.ir.ops import thread
@@ -18,6 +19,7 @@ class View(Op, name="view", stage="traced", pure=True):
     mem: Value = operand()
     shape: tuple[int, ...] = attr()
     dtype: DType = attr()
+    rows_stay: ClassVar[bool] = False
 
     def infer(self) -> tuple[Type, ...]:
         space = self.mem.type.space  # type: ignore[attr-defined]
@@ -32,6 +34,10 @@ class View(Op, name="view", stage="traced", pure=True):
         same = self.dtype.bits == self.mem.dtype.bits
         recast = self.mem.type.space == "fragment" and recasts(self.mem.dtype, self.dtype)  # type: ignore[attr-defined]
         require(same or recast, f"{self.dtype} is not as wide as {self.mem.type}")
+
+
+# What makes a view of a buffer, by its space; where rows are lanes, a view has as many (`rows_stay`).
+VIEWS: dict[str, type[Op]] = {"fragment": View, "shared": View}
 
 
 def viewed(mem: Value) -> Value:

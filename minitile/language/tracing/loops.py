@@ -325,7 +325,7 @@ def Persistent(
             blocks of one have neighbouring tiles in each wave.
         order: "row", or "hilbert": along the Hilbert order, which needs no group_size.
         dynamic: a block that is done takes the next tile that no other has taken, instead of every `wave_size`-th
-            (sm_100a, sm_103a: cluster launch control, for which as many blocks are launched as there are tiles; what
+            (targets with cluster launch control, for which as many blocks are launched as there are tiles; what
             stands outside of the loop may run that often). Tiles must be as independent as those of different blocks
             are. Elsewhere, and where the compiler finds that it cannot be done (`notes` say why), tiles are taken as
             without it.

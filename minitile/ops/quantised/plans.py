@@ -101,6 +101,7 @@ class Fp8Plan(NamedTuple):
 
     @property
     def form(self) -> Form:
+        """What its kernel differs by from others, besides sizes."""
         return Form(self.share, self.swap, self.blocks)
 
     def __str__(self) -> str:

@@ -8,8 +8,8 @@ its own tile first, and then those of clusters that it has taken from the grid b
 does, it does as often as it runs. A target without it has the loop as it stands; so has a kernel that says more of its
 blocks than a loop over tiles does, and a note says what.
 
-It changes what the host launches, and so comes before the passes. `backends/nvidia/blackwell/launch_control.py` makes
-the loop itself.
+It changes what the host launches, and so comes before the passes. The loop itself is made by the backend's
+`launch_control.py`.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ def run(tmp_path, steps):
     return done.returncode, done.stdout
 
 
+@pytest.mark.slow
 def test_the_script(tmp_path):
     code, said = run(tmp_path, "machine probes suite")
     assert code == 0, said

@@ -71,7 +71,8 @@ def test_who_reads(target: str, name: str) -> None:
     assert ("cta_group::2" in ptx) == (name == "pairs")
 
 
-@pytest.mark.parametrize("name", ["roles", pytest.param("pairs", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["roles", "pairs"])
 def test_mutants(target: str, name: str) -> None:
     """Without any one of its waits, fences, barriers, arrivals or commits the GEMM is at fault."""
     a, b, c = matrices(640, 96, 72)

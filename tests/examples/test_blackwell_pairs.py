@@ -135,7 +135,9 @@ NONE: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "why"), NONE)
+@pytest.mark.parametrize(
+    ("given", "why"), [NONE[0], *(pytest.param(*each, marks=pytest.mark.slow) for each in NONE[1:])]
+)
 def test_what_is_no_pair(target: str, given: dict[str, Any], why: str) -> None:
     """Other clusters, and what has no halves, copy in common as before, and multiply for themselves."""
     tiles = {"block_N": 64, **given}

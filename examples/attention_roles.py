@@ -144,21 +144,25 @@ def attention_roles(
             for tile in range(block, tiles, blocks):
                 first, head, batch = place(tile)
                 n = count(first)
-                for k in range(n):
-                    for h in BOTH:
+                if n > 0:
+                    for h in BOTH:  # there is no output yet
                         T.mbarrier_wait_parity(told[h], message % 2)
+                        T.mbarrier_arrive(heard[h])
+                        T.mbarrier_arrive(ready[h])
+                for k in range(1, n):
+                    for h in BOTH:
+                        T.mbarrier_wait_parity(told[h], (message + k) % 2)
                         T.copy(factors[h, :], factor)
                         T.mbarrier_arrive(heard[h])
-                        if k > 0:  # scores of this turn are behind the products of the one before
-                            T.reduce_min(factor, least, dim=0)
-                            if least[0] < 1:
-                                for c in T.unroll(D // PART):
-                                    T.copy(out[h][:, c * PART : c * PART + PART], part)
-                                    for i, j in T.Parallel(ROWS, PART):
-                                        part[i, j] *= factor[i]
-                                    T.copy(part, out[h][:, c * PART : c * PART + PART])
+                        T.reduce_min(factor, least, dim=0)
+                        if least[0] < 1:  # scores of this turn are behind the products of the one before
+                            for c in T.unroll(D // PART):
+                                T.copy(out[h][:, c * PART : c * PART + PART], part)
+                                for i, j in T.Parallel(ROWS, PART):
+                                    part[i, j] *= factor[i]
+                                T.copy(part, out[h][:, c * PART : c * PART + PART])
                         T.mbarrier_arrive(ready[h])
-                    message += 1
+                message += n
                 T.tma_store_wait()
                 for h in BOTH:
                     T.mbarrier_wait_parity(told[h], message % 2)

@@ -8,9 +8,9 @@
     }
     if %t < %s { … load S[%t + %s] ; store S[%t] }       below %s and not below it
 
-A `Reach` says where an access goes: per dimension a polynomial (of an index; in shared memory also of each of a few byte
-addresses) and how many units from there on. Two accesses by different threads overlap only if all dimensions, or two
-addresses, agree for some pair of threads. In the difference of two polynomials
+A `Reach` says where an access goes: per dimension a polynomial (of an index; in shared memory also of each of a few
+byte addresses) and how many units from there on. Two accesses by different threads overlap only if all dimensions, or
+two addresses, agree for some pair of threads. In the difference of two polynomials
 
 thread's numbers  what is computed from the thread's index alone is a list of numbers, one a thread: compared pair by
                   pair
@@ -65,10 +65,10 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Where an access goes: by indices of dimensions, and in shared memory by addresses (`bytes`: one place or the other;
-    pieces of a swizzled row have addresses of their own). `own`: values that
-    the other access does not share, since they may be another iteration's; `earlier`: loop variables that were less by
-    some steps then; `under`: conditions that hold."""
+    """Where an access goes: by indices of dimensions, and in shared memory by addresses (`bytes`: by each of them; the
+    pieces of a swizzled row have addresses of their own). `own`: values that the other access does not share, since
+    they may be another iteration's; `earlier`: loop variables that were less by some steps then; `under`: conditions
+    that hold."""
 
     dims: tuple[Dimension, ...]
     bytes: tuple[Dimension, ...] = ()

@@ -168,18 +168,19 @@ def attention_roles(
                     T.mbarrier_wait_parity(told[h], message % 2)
                     T.copy(factors[h, :], factor)
                     T.mbarrier_arrive(heard[h])
-                    if n > 0:
-                        T.mbarrier_wait_parity(added[h], done % 2)
                     for i in T.Parallel(ROWS):
                         factor[i] = T.if_then_else(factor[i] > 0, 1 / factor[i], 0)
-                    for c in T.unroll(D // PART):
-                        if n > 0:
+                    if n > 0:
+                        T.mbarrier_wait_parity(added[h], done % 2)
+                        for c in T.unroll(D // PART):
                             T.copy(out[h][:, c * PART : c * PART + PART], part)
-                        else:
-                            T.clear(part)
-                        for i, j in T.Parallel(ROWS, PART):
-                            part[i, j] *= factor[i]
-                        T.copy(part, O_shared[h, 0, c * PART])
+                            for i, j in T.Parallel(ROWS, PART):
+                                part[i, j] *= factor[i]
+                            T.copy(part, O_shared[h, 0, c * PART])
+                    else:
+                        T.clear(part)
+                        for c in T.unroll(D // PART):
+                            T.copy(part, O_shared[h, 0, c * PART])
                     T.tma_copy(O_shared[h, :, :], O[batch, head, first + h * ROWS, 0])
                 message += 1
                 done = T.if_then_else(n > 0, done + 1, done)

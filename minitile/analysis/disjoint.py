@@ -277,13 +277,13 @@ class Threads:
             addresses = list(concat.values)
         if len(addresses) > _PLACES or any(isinstance(each.type, RegsType) for each in addresses):
             return ()
-        found = []
+        runs, size = [], place.bits // 8
         for number, address in enumerate(addresses):
-            offsets = [at for at, n in zip(place.offsets, place.address_of, strict=True) if n == number]
-            if offsets:
-                low, high = min(offsets), max(offsets) + place.bits // 8
-                found.append((self.place(address) + low, high - low))
-        return tuple(found)
+            starts = sorted({at for at, n in zip(place.offsets, place.address_of, strict=True) if n == number})
+            runs.append((self.place(address), _runs(starts, size)))
+        if sum(len(parts) for _, parts in runs) > _PLACES:
+            runs = [(at, [(parts[0][0], parts[-1][1])] if parts else []) for at, parts in runs]
+        return tuple([(at + low, high - low) for at, parts in runs for low, high in parts])
 
     def place(self, address: Value) -> Affine:
         """An address as a polynomial: what lies in memory has not overflowed on the way."""
@@ -477,6 +477,17 @@ class Threads:
                 if self.facts.nonnegative(gap - size_y) or self.facts.nonnegative(-gap - size_x):
                     return True
         return False
+
+
+def _runs(starts: list[int], size: int) -> list[tuple[int, int]]:
+    """What so many units from each of the starts on, in order, cover: from one to before another."""
+    found: list[tuple[int, int]] = []
+    for start in starts:
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], start + size
+        else:
+            found.append((start, start + size))
+    return found
 
 
 def in_whole_groups(taken: npt.NDArray[np.bool_], size: int) -> bool:

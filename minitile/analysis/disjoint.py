@@ -273,7 +273,7 @@ class Threads:
         if mem is None or access.ctas != "own" or not isinstance(mem.type, BufferType) or place is None:
             return ()
         addresses, concat = [place.address], place.address.op
-        if isinstance(concat, thread.Concat):
+        if isinstance(concat, thread.Concat) and access.writes:  # reads meet whole tiles: not worth the search
             addresses = list(concat.values)
         if len(addresses) > _PLACES or any(isinstance(each.type, RegsType) for each in addresses):
             return ()

@@ -55,7 +55,7 @@ def attention_roles(
         out = [T.alloc_tmem((ROWS, D), T.float32) for _ in BOTH]
         # Who waits: for what
         q_full = T.alloc_barrier([ROWS] * 2)  # products: Q has come
-        q_free = T.alloc_barrier([1] * 2)  # copies: all scores of the tile are made
+        q_free = T.alloc_barrier(1)  # copies: all scores of the tile are made
         kv_full = T.alloc_barrier([ROWS] * slots)
         kv_free = T.alloc_barrier([1] * slots)
         scored = T.alloc_barrier([1] * 2)  # softmax: scores are there
@@ -172,15 +172,14 @@ def attention_roles(
                         factor[i] = T.if_then_else(factor[i] > 0, 1 / factor[i], 0)
                     if n > 0:
                         T.mbarrier_wait_parity(added[h], done % 2)
-                        for c in T.unroll(D // PART):
+                    for c in T.unroll(D // PART):
+                        if n > 0:
                             T.copy(out[h][:, c * PART : c * PART + PART], part)
-                            for i, j in T.Parallel(ROWS, PART):
-                                part[i, j] *= factor[i]
-                            T.copy(part, O_shared[h, 0, c * PART])
-                    else:
-                        T.clear(part)
-                        for c in T.unroll(D // PART):
-                            T.copy(part, O_shared[h, 0, c * PART])
+                        else:
+                            T.clear(part)
+                        for i, j in T.Parallel(ROWS, PART):
+                            part[i, j] *= factor[i]
+                        T.copy(part, O_shared[h, 0, c * PART])
                     T.tma_copy(O_shared[h, :, :], O[batch, head, first + h * ROWS, 0])
                 message += 1
                 done = T.if_then_else(n > 0, done + 1, done)
@@ -208,8 +207,7 @@ def attention_roles(
                     for k in range(n):
                         v, more = item % slots, item + 1
                         if k + 1 == n:
-                            for h in BOTH:
-                                T.tcgen05_mma_arrive(q_free[h])
+                            T.tcgen05_mma_arrive(q_free)
                         T.mbarrier_wait_parity(kv_full[v], item // slots % 2)
                         if k + 1 < n:
                             T.mbarrier_wait_parity(kv_full[more % slots], more // slots % 2)
@@ -242,8 +240,8 @@ def attention_roles(
                 first, head, batch = place(tile)
                 n = count(first)
                 if n > 0:
+                    T.mbarrier_wait_parity(q_free, (done + 1) % 2)
                     for h in BOTH:
-                        T.mbarrier_wait_parity(q_free[h], (done + 1) % 2)
                         T.tma_copy(Q[batch, head, first + h * ROWS, 0], Q_shared[h, :, :], barrier=q_full[h])
                         T.mbarrier_arrive(q_full[h])
                     done += 1

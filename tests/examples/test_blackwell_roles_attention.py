@@ -1,6 +1,6 @@
 """Attention of named roles on sm_100a (examples/attention_roles.py): right and race-free in all schedules, at all
 lengths, also where queries see no key; the output is scaled only where maxima move much; ptxas gives the roles their
-registers; nothing of the synchronisation is to spare."""
+registers; of the synchronisation nothing is to spare but what is named."""
 
 from __future__ import annotations
 
@@ -89,6 +89,16 @@ SPARE = {
     # Behind the wait for `heard`, which is about factors in shared memory; that the products are done with these
     # columns, the fence behind the wait for `scored` says.
     ("tcgen05.fence::after_thread_sync", "T.copy(w, weights[h][:, c * CHUNK : c * CHUNK + CHUNK])"),
+    # Around barriers of correction alone, which are about shared memory: each thread loads its own lane, and the fence
+    # behind the wait for `added`, or the one in front of the last of these barriers, is enough.
+    ("tcgen05.fence::before_thread_sync", "T.copy(part, O_shared[h, 0, c * PART])"),
+    ("tcgen05.fence::before_thread_sync", "T.tma_copy(O_shared[h, :, :], O[batch, head, first + h * ROWS, 0])"),
+    ("tcgen05.fence::after_thread_sync", "T.copy(out[h][:, c * PART : c * PART + PART], part)"),
+    # Behind waits for copies, or with nothing between it and the fence in front of the product before, which stands
+    # in a branch of its own.
+    ("tcgen05.fence::after_thread_sync", "T.tcgen05_gemm("),
+    # The two halves of the output are waited for together.
+    ("cp.async.bulk.commit_group", "T.tma_copy(O_shared[h, :, :], O[batch, head, first + h * ROWS, 0])"),
 }
 
 
@@ -102,6 +112,7 @@ def test_mutants(target: str) -> None:
     survivors, count = surviving_mutants(kernel, (q, k, v, o))
     assert count >= 150
     lines = Path(attention_roles.__file__).read_text().splitlines()
-    found = [re.search(r"attention_roles\.py:(\d+)\): (.*)", each) for each in survivors]
+    parted = "bar.warp.sync"  # schedules run warps whole: threads that a branch has parted meet behind it
+    found = [re.search(r"attention_roles\.py:(\d+)\): (.*)", each) for each in survivors if parted not in each]
     assert {(each[2], lines[int(each[1]) - 1].strip()) for each in found if each} == SPARE
     assert all(found)

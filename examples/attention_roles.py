@@ -55,7 +55,7 @@ def attention_roles(
         out = [T.alloc_tmem((ROWS, D), T.float32) for _ in BOTH]
         # Who waits: for what
         q_full = T.alloc_barrier([ROWS] * 2)  # products: Q has come
-        q_free = T.alloc_barrier([1] * 2)  # copies: all scores of the tile are made
+        q_free = T.alloc_barrier(1)  # copies: all scores of the tile are made
         kv_full = T.alloc_barrier([ROWS] * slots)
         kv_free = T.alloc_barrier([1] * slots)
         scored = T.alloc_barrier([1] * 2)  # softmax: scores are there
@@ -144,30 +144,34 @@ def attention_roles(
             for tile in range(block, tiles, blocks):
                 first, head, batch = place(tile)
                 n = count(first)
-                for k in range(n):
-                    for h in BOTH:
+                if n > 0:
+                    for h in BOTH:  # there is no output yet
                         T.mbarrier_wait_parity(told[h], message % 2)
+                        T.mbarrier_arrive(heard[h])
+                        T.mbarrier_arrive(ready[h])
+                for k in range(1, n):
+                    for h in BOTH:
+                        T.mbarrier_wait_parity(told[h], (message + k) % 2)
                         T.copy(factors[h, :], factor)
                         T.mbarrier_arrive(heard[h])
-                        if k > 0:  # scores of this turn are behind the products of the one before
-                            T.reduce_min(factor, least, dim=0)
-                            if least[0] < 1:
-                                for c in T.unroll(D // PART):
-                                    T.copy(out[h][:, c * PART : c * PART + PART], part)
-                                    for i, j in T.Parallel(ROWS, PART):
-                                        part[i, j] *= factor[i]
-                                    T.copy(part, out[h][:, c * PART : c * PART + PART])
+                        T.reduce_min(factor, least, dim=0)
+                        if least[0] < 1:  # scores of this turn are behind the products of the one before
+                            for c in T.unroll(D // PART):
+                                T.copy(out[h][:, c * PART : c * PART + PART], part)
+                                for i, j in T.Parallel(ROWS, PART):
+                                    part[i, j] *= factor[i]
+                                T.copy(part, out[h][:, c * PART : c * PART + PART])
                         T.mbarrier_arrive(ready[h])
-                    message += 1
+                message += n
                 T.tma_store_wait()
                 for h in BOTH:
                     T.mbarrier_wait_parity(told[h], message % 2)
                     T.copy(factors[h, :], factor)
                     T.mbarrier_arrive(heard[h])
-                    if n > 0:
-                        T.mbarrier_wait_parity(added[h], done % 2)
                     for i in T.Parallel(ROWS):
                         factor[i] = T.if_then_else(factor[i] > 0, 1 / factor[i], 0)
+                    if n > 0:
+                        T.mbarrier_wait_parity(added[h], done % 2)
                     for c in T.unroll(D // PART):
                         if n > 0:
                             T.copy(out[h][:, c * PART : c * PART + PART], part)
@@ -203,8 +207,7 @@ def attention_roles(
                     for k in range(n):
                         v, more = item % slots, item + 1
                         if k + 1 == n:
-                            for h in BOTH:
-                                T.tcgen05_mma_arrive(q_free[h])
+                            T.tcgen05_mma_arrive(q_free)
                         T.mbarrier_wait_parity(kv_full[v], item // slots % 2)
                         if k + 1 < n:
                             T.mbarrier_wait_parity(kv_full[more % slots], more // slots % 2)
@@ -237,8 +240,8 @@ def attention_roles(
                 first, head, batch = place(tile)
                 n = count(first)
                 if n > 0:
+                    T.mbarrier_wait_parity(q_free, (done + 1) % 2)
                     for h in BOTH:
-                        T.mbarrier_wait_parity(q_free[h], (done + 1) % 2)
                         T.tma_copy(Q[batch, head, first + h * ROWS, 0], Q_shared[h, :, :], barrier=q_full[h])
                         T.mbarrier_arrive(q_full[h])
                     done += 1

@@ -8,9 +8,9 @@
     }
     if %t < %s { … load S[%t + %s] ; store S[%t] }       below %s and not below it
 
-A `Reach` says where an access goes: per dimension a polynomial (of an index; in shared memory also of the byte address)
-and how many units from there on. Two accesses by different threads overlap only if all dimensions agree for some pair
-of threads. In the difference of two polynomials
+A `Reach` says where an access goes: per dimension a polynomial (of an index; in shared memory also of each of a few
+byte addresses) and how many units from there on. Two accesses by different threads overlap only if all dimensions, or
+two addresses, agree for some pair of threads. In the difference of two polynomials
 
 thread's numbers  what is computed from the thread's index alone is a list of numbers, one a thread: compared pair by
                   pair
@@ -40,7 +40,7 @@ from minitile.hardware import BLOCK_THREADS
 from minitile.ir.builder import ARRAYS, COMPARE, DIVISIONS, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.effects import Access
-from minitile.ir.ops import arith, control, fences
+from minitile.ir.ops import arith, control, fences, thread
 from minitile.ir.types import BufferType, RegsType
 
 Numbers = npt.NDArray[np.int64]
@@ -50,6 +50,7 @@ Dimensions = tuple[Dimension, ...]
 Free = tuple[int, int | None, int | None]  # a factor, and the bounds of what it multiplies; None: none known
 Window = tuple[int, int, int]  # from one number to before another, and that moved by any multiple of the third one
 Shared = tuple[frozenset[tuple[tuple[Value, ...], int]], ...]
+_PLACES = 4  # addresses of an access that are told apart
 _CHOICES = 64  # numbers of values that all threads share
 
 
@@ -64,9 +65,10 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Where an access goes: by indices of dimensions, and in shared memory by addresses (`bytes`). `own`: values that
-    the other access does not share, since they may be another iteration's; `earlier`: loop variables that were less by
-    some steps then; `under`: conditions that hold."""
+    """Where an access goes: by indices of dimensions, and in shared memory by addresses (`bytes`: by each of them; the
+    pieces of a swizzled row have addresses of their own). `own`: values that the other access does not share, since
+    they may be another iteration's; `earlier`: loop variables that were less by some steps then; `under`: conditions
+    that hold."""
 
     dims: tuple[Dimension, ...]
     bytes: tuple[Dimension, ...] = ()
@@ -270,10 +272,18 @@ class Threads:
         mem, place = access.mem, access.place
         if mem is None or access.ctas != "own" or not isinstance(mem.type, BufferType) or place is None:
             return ()
-        if isinstance(place.address.type, RegsType):
+        addresses, concat = [place.address], place.address.op
+        if isinstance(concat, thread.Concat) and access.writes:  # reads meet whole tiles: not worth the search
+            addresses = list(concat.values)
+        if len(addresses) > _PLACES or any(isinstance(each.type, RegsType) for each in addresses):
             return ()
-        low, high = min(place.offsets), max(place.offsets) + place.bits // 8
-        return ((self.place(place.address) + low, high - low),)
+        runs, size = [], place.bits // 8
+        for number, address in enumerate(addresses):
+            starts = sorted({at for at, n in zip(place.offsets, place.address_of, strict=True) if n == number})
+            runs.append((self.place(address), _runs(starts, size)))
+        if sum(len(parts) for _, parts in runs) > _PLACES:
+            runs = [(at, [(parts[0][0], parts[-1][1])] if parts else []) for at, parts in runs]
+        return tuple([(at + low, high - low) for at, parts in runs for low, high in parts])
 
     def place(self, address: Value) -> Affine:
         """An address as a polynomial: what lies in memory has not overflowed on the way."""
@@ -332,9 +342,11 @@ class Threads:
     def apart(self, a: Reach, b: Reach) -> bool:
         known = self.answers.get((a, b))
         if known is None:
-            forms = [(x, y) for x, y in ((a.dims, b.dims), (a.bytes, b.bytes)) if x and y]
-            known = any(self._pairs(a, b, x, y) for x, y in forms) or self._misses(a, b)
-            known = known or any(self._ordered(a, b, x, y) for x, y in forms)
+            dims = [(a.dims, b.dims)] if a.dims and b.dims else []
+            places = [((x,), (y,)) for x in a.bytes for y in b.bytes]
+            forms = [form for form in (dims, places) if form]
+            known = any(all(self._pairs(a, b, x, y) for x, y in form) for form in forms) or self._misses(a, b)
+            known = known or any(all(self._ordered(a, b, x, y) for x, y in form) for form in forms)
             self.answers[a, b] = known
         return known
 
@@ -465,6 +477,17 @@ class Threads:
                 if self.facts.nonnegative(gap - size_y) or self.facts.nonnegative(-gap - size_x):
                     return True
         return False
+
+
+def _runs(starts: list[int], size: int) -> list[tuple[int, int]]:
+    """What so many units from each of the starts on, in order, cover: from one to before another."""
+    found: list[tuple[int, int]] = []
+    for start in starts:
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], start + size
+        else:
+            found.append((start, start + size))
+    return found
 
 
 def in_whole_groups(taken: npt.NDArray[np.bool_], size: int) -> bool:

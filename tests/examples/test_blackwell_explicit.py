@@ -367,6 +367,72 @@ def test_one_store_over_another(target: str, schedule: str) -> None:
 
 
 @mt.kernel
+def part_by_part(X: T.Tensor((128, 96), T.float32), Y: T.Tensor((128, 96), T.float32)):
+    """X + 1, by columns of tensor memory that are loaded and stored anew, half by half."""
+    with T.Kernel(1, threads=128):
+        x = T.alloc_fragment((128, 48), T.float32)
+        memory = T.alloc_tmem((128, 96), T.float32)
+        for part in T.unroll(2):
+            T.copy(X[0, part * 48], x)
+            T.copy(x, memory[:, part * 48 : part * 48 + 48])
+        for part in T.unroll(2):
+            T.copy(memory[:, part * 48 : part * 48 + 48], x)
+            for i, j in T.Parallel(128, 48):
+                x[i, j] += 1
+            T.copy(x, memory[:, part * 48 : part * 48 + 48])
+        for part in T.unroll(2):
+            T.copy(memory[:, part * 48 : part * 48 + 48], x)
+            T.copy(x, Y[0, part * 48])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_columns_in_turn(target: str, schedule: str) -> None:
+    """A load waits for stores to the same columns alone, and two instructions of one load have one wait."""
+    x, y = random(np.random.default_rng(0), (128, 96), np.float32), poisoned((128, 96))
+    kernel = part_by_part.compile(x, y, target=target)
+    kernel.simulate(x, y, schedule=schedule)
+    assert (y == x + 1).all()
+    found = re.findall(r"^ *tcgen05\.(ld|st|wait::ld|wait::st)", kernel.asm["ptx"], re.MULTILINE)
+    stored, added = ["st", "st"] * 2, ["ld", "ld", "wait::ld", "st", "st"]
+    loaded = ["ld", "ld", "wait::ld"]
+    assert found == [*stored, "wait::st", *added, *added, "wait::st", *loaded, *loaded]
+
+
+@mt.kernel
+def told_before_it_hears(X: T.Tensor((128, 16), T.float32), Y: T.Tensor((128, 16), T.float32)):
+    """The first warpgroup waits for the second between its store and its word that it has stored."""
+    with T.Kernel(1, threads=256):
+        memory = T.alloc_tmem((128, 16), T.float32)
+        here, stored = T.alloc_barrier(128), T.alloc_barrier(128)
+        with T.ws(0):
+            x = T.alloc_fragment((128, 16), T.float32)
+            T.copy(X, x)
+            T.copy(x, memory)
+            T.mbarrier_wait_parity(here, 0)
+            T.mbarrier_arrive(stored)
+        with T.ws(1):
+            y = T.alloc_fragment((128, 16), T.float32)
+            T.mbarrier_arrive(here)
+            T.mbarrier_wait_parity(stored, 0)
+            T.copy(memory, y)
+            T.copy(y, Y)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_who_waits_tells_nothing(target: str, schedule: str) -> None:
+    """The fence before, and the wait for stores, stand in front of the arrival, not of the wait."""
+    x, y = random(np.random.default_rng(0), (128, 16), np.float32), poisoned((128, 16))
+    kernel = told_before_it_hears.compile(x, y, target=target)
+    kernel.simulate(x, y, schedule=schedule)
+    assert (x == y).all()
+    first = kernel.asm["ptx"].partition("tcgen05.st")[2]
+    words = r"^ *(tcgen05\.(?:wait|fence)::\w+|mbarrier\.(?:try_wait|arrive))"
+    found = re.findall(words, first, re.MULTILINE)
+    arrives = ["tcgen05.wait::st", "tcgen05.fence::before_thread_sync", "mbarrier.arrive"]
+    assert found[:4] == ["mbarrier.try_wait", *arrives]
+
+
+@mt.kernel
 def by_pairs(
     A: T.Tensor(("M", "K"), T.bfloat16),
     B: T.Tensor(("N", "K"), T.bfloat16),

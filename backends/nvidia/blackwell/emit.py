@@ -96,10 +96,11 @@ def fence(w: Emitter, op: blackwell.Tcgen05Fence) -> None:
 def registers(w: Emitter, op: blackwell.TensorRegisters) -> None:
     """The registers are there behind the wait."""
     targets = w.targets(op.result)
-    for number, column in enumerate(op.columns):
-        part = targets[number * op.count : (number + 1) * op.count]
-        place = _column(w, op.address, column)
-        w.emit(f"tcgen05.ld.sync.aligned.32x32b.x{op.count}.b32 {{{', '.join(part)}}}, {place};")
+    at = 0
+    for column, count in zip(op.columns, op.counts, strict=True):
+        part = ", ".join(targets[at : at + count])
+        w.emit(f"tcgen05.ld.sync.aligned.32x32b.x{count}.b32 {{{part}}}, {_column(w, op.address, column)};")
+        at += count
     w.order("tcgen05.wait::ld.sync.aligned;", Origin("tensor_memory", "registers loaded", places([op.loc])))
 
 

@@ -5,13 +5,14 @@
 
     fence after     in front of an access of tensor memory, where a synchronisation may stand between it and the fence
                     before, and another access before that
-    fence before    in front of a synchronisation, where loads or stores may stand between it and the fence before
-    wait st         the same for stores, and in front of a load, or of another store to the same columns
+    fence before    in front of a synchronisation by which others learn of this thread's accesses, where loads or stores
+                    may stand between it and the fence before
+    wait st         the same for stores, and in front of a load of the same columns, or of another store to them
 
 A synchronisation is one between threads that access tensor memory: a barrier, or an mbarrier at which commits arrive;
-where the program orders its roles itself, any mbarrier. A product is fenced where it is `reused`; otherwise those
-before it are its thread's own, of the same accumulator, and in order; so are copies of scales. A commit has a fence in
-itself.
+where the program orders its roles itself, any mbarrier. An arrival tells others and learns nothing, a wait the other
+way round. A product is fenced where it is `reused`; otherwise those before it are its thread's own, of the same
+accumulator, and in order; so are copies of scales. A commit has a fence in itself.
 """
 
 from __future__ import annotations
@@ -107,25 +108,32 @@ class _Walk:
         if isinstance(op, blackwell.Tcgen05Fence):
             return missing, replace(state, met=False) if op.side == "after" else replace(state, told=True)
         if self.meets(op):
-            if not state.told:
-                missing = [*_wait(op, state), _fence(op, "before", "accesses before")]
-            by_ring = any(sync.kind == "acquire" for sync in op.syncs())  # behind accesses of another role's
-            return missing, replace(state, met=state.met or state.accessed or by_ring, told=True, stored=frozenset())
+            kinds = {sync.kind for sync in op.syncs()}
+            if kinds != {"acquire"}:
+                if not state.told:
+                    missing = [*_wait(op, state), _fence(op, "before", "accesses before")]
+                state = replace(state, told=True, stored=frozenset())
+            if "acquire" in kinds:  # behind accesses of another role's
+                state = replace(state, met=True)
+            elif "meet" in kinds:
+                state = replace(state, met=state.met or state.accessed)
+            return missing, state
         if not isinstance(op, _ACCESSES):
             return missing, state
         alone = isinstance(op, blackwell.TensorProducts | blackwell.TensorCopies)
         if state.met and (not alone or (isinstance(op, blackwell.TensorProducts) and op.reused)):
             missing.append(_fence(op, "after", "accesses before"))
             state = replace(state, met=False)
-        mine = {_written(op)} if isinstance(op, blackwell.TensorWrite) else set()
-        over = any(first < end and other < behind for first, behind in mine for other, end in state.stored)
-        if isinstance(op, blackwell.TensorRegisters) or over:
+        mine = {_columns(op)} if isinstance(op, blackwell.TensorRegisters | blackwell.TensorWrite) else set()
+        if any(first < end and other < behind for first, behind in mine for other, end in state.stored):
             missing += _wait(op, state)
             state = replace(state, stored=frozenset())
-        return missing, replace(state, accessed=True, told=state.told and alone, stored=state.stored | mine)
+        stored = state.stored | (mine if isinstance(op, blackwell.TensorWrite) else set())
+        return missing, replace(state, accessed=True, told=state.told and alone, stored=stored)
 
 
-def _written(op: blackwell.TensorWrite) -> _Columns:
+def _columns(op: blackwell.TensorRegisters | blackwell.TensorWrite) -> _Columns:
+    """Of tensor memory, those that it may touch."""
     alloc = op.mem.op
     assert isinstance(alloc, blackwell.TensorAlloc)
     blocks = max(1, op.mem.shape[0] // ROWS) * alloc.type_.versions

@@ -403,10 +403,12 @@ def load(low: Lowering, op: blackwell.TensorLoad) -> Value:
     b, d, layout = low.b, low.get(op.d), layout_of(op.result)
     address, parts = _share(low, op.d, op.d_slot, layout, op.column)
     slot = None if op.d_slot is None else low.get(op.d_slot)
+    columns, counts = zip(*parts, strict=True)
+    span = None if slot is not None else _span(op.d, op.column, op.result.shape[1])
 
     def registers() -> Value:
-        loads = (blackwell.TensorRegisters(address, d, op.d.dtype, n, (at,), slot=slot) for at, n in parts)
-        return low.concat([b.emit(each).result for each in loads])
+        loads = blackwell.TensorRegisters(address, d, op.d.dtype, columns, counts, span=span, slot=slot)
+        return b.emit(loads).result
 
     written = low.get(op.written)
     if getattr(written.op, "value", None) is True:
@@ -434,10 +436,14 @@ def store(low: Lowering, op: blackwell.TensorStore) -> None:
     value = low.get(op.value)
     if op.tf32:
         value = low.b.emit(thread.RoundTf32(value)).result
-    span = None
-    if op.d.shape[0] == ROWS:
-        span = op.column * op.d.dtype.bits // WORD_BITS, (op.column + op.value.shape[1]) * op.d.dtype.bits // WORD_BITS
+    span = _span(op.d, op.column, op.value.shape[1])
     low.b.emit(blackwell.TensorWrite(address, low.get(op.d), value, columns, counts, span=span))
+
+
+def _span(d: Value, column: int, count: int) -> tuple[int, int] | None:
+    """The words in which elements of so many columns lie, of a buffer with one block of rows; None: not one span."""
+    bits = d.dtype.bits
+    return (column * bits // WORD_BITS, (column + count) * bits // WORD_BITS) if d.shape[0] == ROWS else None
 
 
 def _share(

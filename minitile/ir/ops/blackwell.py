@@ -366,18 +366,20 @@ class TensorProducts(Op, name="tensor_products", stage="thread", orders=True):
 
 
 class TensorRegisters(Op, name="tensor_registers", stage="thread"):
-    """Columns of the thread's lane: for each of `columns`, an offset from the address, `count` of them, each of 32 bits
-    and so of several elements where these are narrower; complete."""
+    """Columns of the thread's lane: at each of `columns`, offsets from the address, as many words of 32 bits as its
+    `counts` says, and so several elements of each where these are narrower; complete, all by one wait. `span`: as of
+    tensor_write."""
 
     address: Value = operand()
     mem: Value = operand()
     slot: Value | None = maybe()
     dtype: DType = attr()
-    count: int = attr()
     columns: tuple[int, ...] = attr()
+    counts: tuple[int, ...] = attr()
+    span: tuple[int, int] | None = attr(None)
 
     def infer(self) -> tuple[Type, ...]:
-        return (RegsType(self.count * len(self.columns) * 32 // self.dtype.bits, self.dtype),)
+        return (RegsType(sum(self.counts) * 32 // self.dtype.bits, self.dtype),)
 
     def accesses(self) -> tuple[Access, ...]:
         return (Access("read", self.mem, self.slot, box=(), whole=OWN_LANES),)
@@ -388,7 +390,7 @@ class TensorRegisters(Op, name="tensor_registers", stage="thread"):
 
 class TensorWrite(Op, name="tensor_write", stage="thread"):
     """Registers to the thread's lane: at each of `columns`, offsets from the address, as many words as its `counts`
-    says. `span`: the first column of the buffer that a thread writes, and one behind the last; None: any."""
+    says. `span`: the first column of the buffer that a thread touches, and one behind the last; None: any."""
 
     address: Value = operand()
     mem: Value = operand()

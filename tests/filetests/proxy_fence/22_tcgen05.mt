@@ -26,7 +26,7 @@ thread kernel @tcgen05(%C: tensor<64x32xf32>) attrs {threads = 128, tensor_maps 
   }
   mbarrier_wait %bar, %ring, 0
   tcgen05_fence {side = "after"}
-  %x = tensor_registers 0, %d {dtype = f32, count = 4, columns = (0,)}
+  %x = tensor_registers 0, %d {dtype = f32, columns = (0,), counts = (4,)}
   tcgen05_wait {kind = "ld"}
   store_mem %at, %x, %S {space = "shared", width = 4, address_of = (0,), offsets = (0,)}
   %put1 = tma_store %s, [0, 0], %S, %C, predicate = %lead {map = "C_map"}
@@ -59,7 +59,7 @@ thread kernel @tcgen05(%C: tensor<64x32xf32>) attrs {threads = 128, tensor_maps 
   }
   mbarrier_wait %bar, %ring, 0
   tcgen05_fence {side = "after"}
-  %x = tensor_registers 0, %d {dtype = f32, count = 4, columns = (0,)} : regs<4xf32>
+  %x = tensor_registers 0, %d {dtype = f32, columns = (0,), counts = (4,)} : regs<4xf32>
   tcgen05_wait {kind = "ld"}
   store_mem %at, %x, %S {space = "shared", width = 4, address_of = (0,), offsets = (0,)}
   proxy_fence

@@ -274,6 +274,10 @@ def _first_fp8(a: Any, b: Any, scales: Any, out: Any, dtype: Any, ahead: bool, p
     plan = planned(plan, Fp8Plan)
     if plan is None:
         plan = within(choose_fp8(m, n, k, machine.multiprocessors, wgmma), *_limits(info), (SCALED, SCALED))
+    if plan.swap and SCALED % plan.block_N:
+        raise refused(f"a tile of several scales of b: {plan}", f"block_N divides {SCALED}, or swap=False")
+    if plan.blocks and plan.parts * plan.share > 1:
+        raise refused(f"persistent blocks in clusters: {plan}", "blocks=0, or parts=1 and share=1")
     kernel = _fp8(info.dtype, of_b.dtype, result.name, ahead, plan)
     arrays = (rows, wide, scale_a, scale_b, out)
     kernel(*arrays)

@@ -273,7 +273,10 @@ def _multiply_by_class(
     """The same of a plan by classes of rows: a launch for the few rows, and one for the product."""
     p, classes = product.problem, classes_of(product.problem.k)
     if not p.by_class or p.n < classes:
-        raise refused(f"the plan {plan} is for rows by a matrix that lies along K, in rows that are no whole 16 bytes")
+        raise refused(
+            f"the plan {plan} is for rows by a matrix that lies along K, in rows that are no whole 16 bytes",
+            f"of f16 or bf16, with at least {classes} columns of the result; without `plan` one is chosen",
+        )
     x = _workspace(product).empty((classes * p.m, shifted_width(p.k)), product.dtype, product.a)
     shifted(product.dtype)(product.a, x, classes=classes)
     w = reshaped(product.b[: p.n // classes * classes], (p.n // classes, classes * p.k))

@@ -145,9 +145,7 @@ def check_command(args: argparse.Namespace) -> int:
         order = "the certificate comes first, then the text: minitile check-certificate FILE.json FILE.ptx"
         raise MinitileError(f"cannot read {args.certificate} as JSON: {error}", hint=order) from None
     try:
-        launch = launch_of(
-            data
-        )  # the checker compares it with the proof; whether it is the one that is meant, people must
+        launch = launch_of(data)  # `check` compares it with the certificate; whether it is meant, people must judge
         states = check(data, read_text(args.file), launch, seconds=args.seconds)
     except Refused as why:
         print(f"not accepted: {why}")

@@ -328,6 +328,12 @@ def test_what_does_not_fit():
         (lambda: matmul_fp8(fp8, b, (1.0, 2.0)), "scales[0]: float is no array"),
         (lambda: matmul_fp8(fp8, b, 2.0), "pass a pair"),
         (lambda: matmul_fp8(fp8, b, pair, plan=QuantisedPlan(8)), "pass mt.ops.Fp8Plan(…)"),
+        (lambda: matmul_fp8(fp8, b, pair, plan=Fp8Plan(8, 160)), "block_N divides 128, or swap=False"),
+        (lambda: matmul_fp8(fp8, b, pair, plan=Fp8Plan(8, parts=2, blocks=7)), "blocks=0, or parts=1 and share=1"),
+        (lambda: matmul_fp8(fp8, b, pair, plan=Fp8Plan(8, parts=2, share=2)), "parts=1 or share=1"),
+        (lambda: matmul_fp8(fp8, b, pair, plan=Fp8Plan(8, parts=3)), "shares are whole 8"),
+        (lambda: matmul_fp8(fp8, b, pair, plan=Fp8Plan(64, 96, parts=5, swap=False)), "shares are whole 8"),
+        (lambda: matmul_quantised(a, packed, plan=QuantisedPlan(8, parts=3)), "shares are whole 8"),
         (lambda: matmul_quantised(a, packed, plan=Fp8Plan(8)), "pass mt.ops.QuantisedPlan(…)"),
         (
             lambda: matmul_quantised(a, weights(64, 256, "mxfp4", 32)[0], plan=QuantisedPlan(8)),

@@ -85,7 +85,8 @@ def test_the_copy_engine_brings_the_steps():
         assembled(problem, T.bfloat16, T.bfloat16, plan)
 
 
-@pytest.mark.parametrize(("form", "k"), [("NN", 45), ("TT", 45), ("NT", 48)])
-def test_what_it_is_not_for(form, k):
-    with pytest.raises(mt.MinitileError, match="no whole 16 bytes"):
-        matmul(*operands(8, 45, k, form), plan=PLAN)
+@pytest.mark.parametrize(("form", "n", "k"), [("NN", 45, 45), ("TT", 45, 45), ("NT", 45, 48), ("NT", 7, 45)])
+def test_what_it_is_not_for(form, n, k):
+    with pytest.raises(mt.MinitileError, match="no whole 16 bytes") as raised:
+        matmul(*operands(8, n, k, form), plan=PLAN)
+    assert "without `plan` one is chosen" in raised.value.hint

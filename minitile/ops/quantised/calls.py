@@ -237,6 +237,7 @@ def _first_quantised(a: Any, weights: QuantisedWeights, out: Any, dtype: Any, pl
         raise refused(f"no plan for groups of {weights.group}: {plan}", "block_K is a multiple of it")
     if plan.sums and weights.group < FORMATS[weights.format].unit:
         raise refused(f"no plan for groups of {weights.group}: {plan}", "sums=False: scales go to the weights")
+    _check_parts(plan, plan.block_N)
     kernel = _quantised(info.dtype, result.name, weights.format, weights.group, of_scales.dtype, plan)
     arrays = (rows, weights.words, weights.scales, weights.zero_points, out)
     kernel(*arrays)
@@ -274,6 +275,13 @@ def _first_fp8(a: Any, b: Any, scales: Any, out: Any, dtype: Any, ahead: bool, p
     plan = planned(plan, Fp8Plan)
     if plan is None:
         plan = within(choose_fp8(m, n, k, machine.multiprocessors, wgmma), *_limits(info), (SCALED, SCALED))
+    if plan.swap and SCALED % plan.block_N:
+        raise refused(f"a tile of several scales of b: {plan}", f"block_N divides {SCALED}, or swap=False")
+    if plan.blocks and plan.parts * plan.share > 1:
+        raise refused(f"persistent blocks in clusters: {plan}", "blocks=0, or parts=1 and share=1")
+    if plan.parts > 1 and plan.share > 1:
+        raise refused(f"clusters along K and along M: {plan}", "parts=1 or share=1")
+    _check_parts(plan, plan.block_N if plan.swap else plan.block_M)
     kernel = _fp8(info.dtype, of_b.dtype, result.name, ahead, plan)
     arrays = (rows, wide, scale_a, scale_b, out)
     kernel(*arrays)
@@ -282,6 +290,12 @@ def _first_fp8(a: Any, b: Any, scales: Any, out: Any, dtype: Any, ahead: bool, p
         sizes = {"M": m, "N": n, "K": k, "KB": shapes[0][1], "L": scale_a.shape[1], "NB": shapes[1][0]}
         remember(known, key, kernel.executable(*arrays), sizes, frame, out)
     return out
+
+
+def _check_parts(plan: QuantisedPlan | Fp8Plan, by_64: int) -> None:
+    """Each block of a cluster along K adds up a share of a tile's `by_64` rows or columns, those that come by 64."""
+    if plan.parts > 1 and by_64 % (plan.parts * 8):
+        raise refused(f"{by_64} of a tile by {plan.parts} blocks: {plan}", "shares are whole 8: parts=1, 2, 4 or 8")
 
 
 def _by_columns(x: Any, info: ArrayInfo) -> Any:

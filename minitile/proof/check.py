@@ -82,7 +82,7 @@ def launch_of(certificate: Any) -> Launch:
         threads, shared = (None if said[each] is None else int(said[each]) for each in ("threads", "shared"))
         grid = {str(n): _size(x) for n, x in said["grid"].items()}
         return Launch(boxes, threads, shared, divides, least, grid, int(said["aligned"]))
-    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+    except _NO_STATE as error:
         raise Refused(0, f"not a certificate: {error!r}") from None
 
 

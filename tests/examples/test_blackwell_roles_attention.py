@@ -69,8 +69,10 @@ def test_heads_of_128(target: str) -> None:
 @pytest.mark.parametrize("share", [0.0, 0.125])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("d", "s"), [(64, 300), (128, 256), (128, 300)])
-def test_registers(target: str, d: int, s: int, causal: bool, share: float) -> None:
+def test_registers(target: str, d: int, s: int, causal: bool, share: float, request: pytest.FixtureRequest) -> None:
     """ptxas, which alone honours the roles' budgets, has nothing to say."""
+    if (target, s, causal, share) == ("sm_103a", 300, True, 0.125):
+        request.applymarker(pytest.mark.xfail(strict=True, reason="ptxas 13 spills 44 bytes (docs/blackwell.md)"))
     arrays = attention_roles.arguments(1, 1, s, s, d)
     kernel = attention_roles.attention_roles.compile(*arrays, target=target, D=d, causal=causal, share=share)
     budgets = [int(n) for n in re.findall(r"setmaxnreg\.\w+\S* (\d+);", kernel.asm["ptx"])]

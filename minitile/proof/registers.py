@@ -530,14 +530,16 @@ class Registers:
                 if found_min is not None:
                     return found_min
             divisor = b + (name == "and") if isinstance(b, int) and name in ("and", "rem") else 0
+            if name == "and" and divisor & (divisor - 1):
+                divisor = 0  # other masks leave no remainder
             modulus = self.modulus_of(a.base) if isinstance(a, Counter) else 1
             if isinstance(a, Counter) and not a.terms and 2 <= divisor <= SMALL and modulus % divisor:
                 key = ("since", a.base[0]) if a.base[0] else None
                 self.wanted[key] = lcm(self.wanted.get(key, 1), divisor)
             if divisor >= 2 and (found_round := divided_round(a)):
-                counter, by = found_round
+                counter, by, more = found_round
                 if self.modulus_of(counter.base) % (by * divisor) == 0:
-                    return counter.value // by % divisor
+                    return (counter.value // by + more) % divisor
                 if by * divisor <= MOST_ROUNDS:
                     key = ("since", counter.base[0]) if counter.base[0] else None
                     self.wanted[key] = lcm(self.wanted.get(key, 1), by * divisor)

@@ -185,9 +185,9 @@ def rounds(a: Value) -> Value:
     return symbol("counter", a) if isinstance(a, Counter) else a
 
 
-def divided_round(a: Value) -> tuple[Counter, int] | None:
-    """(counter, n) of a counter from 0 divided by n, rounded down; None: it is none."""
-    if not isinstance(a, Affine) or a.const or len(a.terms) != 1 or a.terms[0][1] != 1:
+def divided_round(a: Value) -> tuple[Counter, int, int] | None:
+    """(counter, n, c) of a counter from 0 divided by n, rounded down, plus c, which do not wrap; None: it is none."""
+    if not isinstance(a, Affine) or not 0 <= a.const < 1 << 30 or len(a.terms) != 1 or a.terms[0][1] != 1:
         return None
     key = a.terms[0][0]
     if not isinstance(key, tuple) or len(key) != 4 or key[0] not in ("shr", "div") or not isinstance(key[3], int):
@@ -198,7 +198,7 @@ def divided_round(a: Value) -> tuple[Counter, int] | None:
     root = inner.terms[0][0]
     if not isinstance(root, tuple) or root[0] != "counter" or root[1].terms or root[1].value < 0 or by < 2:
         return None
-    return root[1], by
+    return root[1], by, a.const
 
 
 def quotient_in(value: Affine) -> tuple[Any, Counter, int, int, int] | None:

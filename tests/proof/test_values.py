@@ -100,3 +100,26 @@ def test_a_broken_text_is_not_proved(name: str) -> None:
 @pytest.mark.parametrize("name", SOUND)
 def test_a_sound_one_is(name: str) -> None:
     assert verdict(SOUND[name], shared=65536, most_states=200) == "proved"
+
+
+# Thread 0 writes the word (k / 2 + c) & mask in round k of a loop, thread 32 reads another; all are written before.
+SLOTS = """@%p0 st.shared.u32 [%r1], %r0; @%p0 st.shared.u32 [%r1+4], %r0;
+@%p0 st.shared.u32 [%r1+8], %r0; @%p0 st.shared.u32 [%r1+12], %r0; bar.sync 0; setp.eq.u32 %p3, %r0, 32;"""
+ROUND = """shr.s32 %r10, %r6, 1; add.s32 %r11, %r10, {}; and.b32 %r11, %r11, {}; mad.lo.u32 %r12, %r11, 4, %r1;
+@%p0 st.shared.u32 [%r12], %r0; {} mad.lo.u32 %r14, %r13, 4, %r1; @%p3 ld.shared.u32 %r4, [%r14]; bar.sync 0;"""
+EVERY_SIXTH = "rem.s32 %r15, %r6, 6; setp.eq.s32 %p4, %r15, 4; selp.b32 %r13, 0, 3, %p4;"
+
+
+@pytest.mark.parametrize(
+    ("more", "mask", "read", "found"),
+    [
+        (1, 1, "and.b32 %r13, %r10, 1;", "proved"),
+        (3, 3, "and.b32 %r13, %r10, 3;", "proved"),
+        (2, 1, "and.b32 %r13, %r10, 1;", "races"),
+        (4, 3, "and.b32 %r13, %r10, 3;", "races"),
+        (1, 1, "and.b32 %r13, %r10, 1; xor.b32 %r13, %r13, 1;", "races"),
+        (0, 2, EVERY_SIXTH, "not known"),  # k = 10 races: (10 / 2) & 2 is 0, and not 5 modulo 3
+    ],
+)
+def test_a_quotient_of_a_counter_and_more_by_its_remainder(more, mask, read, found):
+    assert found in verdict(SLOTS + LOOP.format(ROUND.format(more, mask, read)))

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from minitile.proof.reading import statements, without_block_comments, without_debug_sections
 from minitile.proof.text import Instruction, Launch, _arrays, _body, _instruction
 from minitile.runtime.sim.ptx.instructions.wgmma_layout import Descriptor
+from tests.proof.arithmetic import COMPARE, INTEGER
 
 ALL = (1 << 32) - 1
 POINTER = 1 << 40  # of the first pointer of the launch
@@ -113,33 +114,6 @@ def _over(function: Callable[..., int], *values: Value) -> Value:
     return out[0] if all(v == out[0] for v in out) else out
 
 
-def _quotient(a: int, b: int) -> int:
-    return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-_INTEGER: dict[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "min": min,
-    "max": max,
-    "shl": lambda a, b: a << min(b, 64),
-    "shr": lambda a, b: a >> min(b, 64),
-    "div": _quotient,
-    "rem": lambda a, b: a - b * _quotient(a, b),
-}
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-}
-_COMPARE |= {"lo": _COMPARE["lt"], "ls": _COMPARE["le"], "hi": _COMPARE["gt"], "hs": _COMPARE["ge"]}
 _REGISTER = re.compile(r"%[A-Za-z_]\w*(?:\.[xyz])?")
 _NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
 _INT_OP = re.compile(r"(add|sub|mul\.lo|and|or|xor|shl|shr|min|max|div|rem)\.([sub])(16|32|64)")
@@ -317,7 +291,7 @@ class Block:
         elif match := _INT_OP.fullmatch(op):
             width = int(match[3])
             second = "u" if match[1] in ("shl", "shr") else match[2]
-            value = _over(_INTEGER[match[1][:3]], get(1, match[2], width), get(2, second, width))
+            value = _over(INTEGER[match[1][:3]], get(1, match[2], width), get(2, second, width))
         elif match := re.fullmatch(r"mad\.lo\.([su])(32|64)", op):
             width = int(match[2])
             value = _over(lambda a, b, c: a * b + c, *(get(n, match[1], width) for n in (1, 2, 3)))
@@ -327,7 +301,7 @@ class Block:
             inverse = match[1] == "not"
             value = _over(lambda a: 1 - a, get(1)) if inverse else self._logic(match[1], get(1), get(2))
         elif match := re.fullmatch(r"setp\.(\w\w)\.([sub])(\d+)", op):
-            compare, bits = _COMPARE[match[1]], int(match[3])
+            compare, bits = COMPARE[match[1]], int(match[3])
             value = _over(lambda a, b: int(compare(a, b)), get(1, match[2], bits), get(2, match[2], bits))
         elif match := re.fullmatch(r"selp\.[busf](\d+)", op):
             a, b, p = (v if isinstance(v, tuple) else (v,) * 32 for v in (get(1), get(2), get(3)))

@@ -2,7 +2,7 @@
 
 `text_of` writes a body with loops of every form that the rewriting knows, and of forms that only look so: statements
 are swapped, lost, doubled, or about another register. `run` executes statements for given sizes and says what was done:
-each event with the numbers in it. Nothing of the prover is shared but the reading of statements.
+each event with the numbers in it. Nothing of the prover is shared but the reading of texts.
 
 `python -m tests.proof.loops_by_chance BEGIN END` compares for these seeds.
 """
@@ -13,44 +13,16 @@ import random
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 
 from minitile.proof.loops import canonical
 from minitile.proof.reading import Refused, Statement, statements
 from minitile.proof.text import ARITHMETIC, _instruction
+from tests.proof.arithmetic import COMPARE, INTEGER
 
 SIZES = ((0, 0), (1, 2), (2, 1), (3, 7), (4, 4), (5, 3), (7, 12), (8, 0), (12, 5))  # of n and m
 MOST_STEPS = 800
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-}
-_COMPARE |= {"lo": _COMPARE["lt"], "ls": _COMPARE["le"], "hi": _COMPARE["gt"], "hs": _COMPARE["ge"]}
-
-
-def _quotient(a: int, b: int) -> int:
-    return (abs(a) // abs(b) if b else 0) * (1 if (a < 0) == (b < 0) else -1)
-
-
-_BINARY: dict[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "min": min,
-    "max": max,
-    "shl": lambda a, b: a << min(b, 64),
-    "shr": lambda a, b: a >> min(b, 64),
-    "div": _quotient,
-    "rem": lambda a, b: a - b * _quotient(a, b),
-}
 
 
 @lru_cache
@@ -84,11 +56,11 @@ class Thread:
         op, args = each.op, each.args
         if form := _binary(op):
             name, kind, width = form
-            exact = _BINARY[name](
+            exact = INTEGER[name](
                 self.value(args[1], kind, width),
                 self.value(args[2], "u" if name in ("shl", "shr") else kind, width),
             )
-            signed = _BINARY[name](
+            signed = INTEGER[name](
                 self.value(args[1], "s", width), self.value(args[2], "u" if name in ("shl", "shr") else "s", width)
             )
             if name in ("add", "sub", "mul", "shl") and not -(1 << width - 1) <= signed < 1 << width - 1:
@@ -109,7 +81,7 @@ class Thread:
         elif match := re.fullmatch(r"setp\.(\w\w)\.([sub])(32|64)", op):
             a, b = (self.value(arg, match[2], int(match[3])) for arg in args[1:3])
             first, _, second = args[0].partition("|")
-            self.registers[first] = int(_COMPARE[match[1]](a, b))
+            self.registers[first] = int(COMPARE[match[1]](a, b))
             if second:
                 self.registers[second] = 1 - self.registers[first]
         elif op.startswith("selp."):
@@ -117,7 +89,7 @@ class Thread:
         elif op == "not.pred":
             self.registers[args[0]] = 1 - self.value(args[1])
         elif match := re.fullmatch(r"(and|or|xor)\.pred", op):
-            self.registers[args[0]] = _BINARY[match[1]](self.value(args[1]), self.value(args[2]))
+            self.registers[args[0]] = INTEGER[match[1]](self.value(args[1]), self.value(args[2]))
         elif op.startswith("mbarrier.try_wait"):
             self.registers[args[0]] = int(self.found.random() < 0.6)
             self.event(op, args[1:])

@@ -68,9 +68,14 @@ def test_ping_pong(target: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("tiles", TILES[:2])
 def test_mutants(target: str, tiles: dict[str, Any]) -> None:
-    """Nothing of the synchronisation is to spare, but for a warp's barrier in front of what one lane waits for."""
+    """Nothing of the synchronisation is to spare, but for a warp's barrier in front of what one lane waits for; and
+    one fence: scores overwrite weights that the same thread's product before has read as its A. By the ISA's list of
+    pipelined pairs that product must be known to be complete at a fence; the simulator takes the two as in order, as
+    CUTLASS and FlashAttention-4 do (order.py). The compiler keeps to the ISA."""
     q, k, v, o = arguments(200, 64)
     compiled = attention.attention.compile(q, k, v, o, target=target, D=64, **tiles)
     survivors, count = surviving_mutants(compiled, (q, k, v, o))
     assert count >= 40
-    assert [each for each in survivors if "bar.warp.sync" not in each] == []
+    spare = [each for each in survivors if "bar.warp.sync" not in each]
+    assert len(spare) == 1
+    assert re.search(r"attention\.py:57\): tcgen05\.fence::after_thread_sync$", spare[0])

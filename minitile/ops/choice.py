@@ -47,9 +47,10 @@ AMPERE = (
     Tile(64, 32, 64, 4, 128),
 )
 LEAST_PART, LEAST_SHARE = 256, 128  # of K: where a second kernel adds up the parts, and where a cluster does
-MOST_PARTS = 16
+MOST_PARTS = 32
 CLUSTERS = {64: (8, 4, 2), 128: (8, 4, 2), 192: (6, 3, 2), 256: (8, 4, 2)}  # by rows, of which each has some 8s
 ADDED_APART = 128  # rows, of fewer of which no second kernel adds up the parts, but where rows of operands are ragged
+SUMS_BESIDE = 128  # of a thread of a swapped tile: with as many, there are no registers left to copy ragged rows by
 WHOLE = 7 / 8  # of the rows of tiles, if so many are rows of A
 _SMALL = 0.6  # a plan whose tiles are fewer than this share of the multiprocessors may split K
 VECTORS = (8, 512, 128), (16, 512, 64)  # of 1 or 2 vectors by threads, of more: the matrix's rows, columns, threads
@@ -83,6 +84,8 @@ def candidates(problem: Problem, machine: Machine, wgmma: bool, shared: int) -> 
         yield from plans_by_class(problem, shared)
         for plan in thin_plans(problem, machine, shared):
             yield plan._replace(pad=ragged) if any(ragged) else plan
+            if ragged[1] and plan.block_M * plan.block_N < SUMS_BESIDE * plan.threads:
+                yield plan  # padding the weights may take longer than to multiply by them
     for pad in dict.fromkeys([ragged, (False, False)]) if few else _paddings(problem):
         for plan in _padded_so(problem, pad, machine, wgmma, shared, few):
             if not few or (plan.swap if pad != ragged else _besides_thin(problem, plan)):

@@ -1,6 +1,6 @@
 """What the model of a GEMM needs to know of a GPU: one table, with where each number is from.
 
-The H200's rates are fitted to benchmarks/results/matmul_plans_h200.json.xz, 22,500 plans of 909 random problems, so
+The H200's rates are fitted to benchmarks/results/matmul_plans_h200.json.xz, 24,400 plans of 999 random problems, so
 that what benchmarks/fit_matmul.py calls the loss is least (by gradients, in a copy of the model; fit_matmul.py says how
 far the model is off, and can refine the numbers). Its counts are NVIDIA's. Rates are what a kernel gets, not what a
 data sheet says: the H200 is at its power limit in every large GEMM, and its clock is what that leaves. Other GPUs have
@@ -130,7 +130,7 @@ _H200 = Machine(
     flops=7.356e6,
     power=1.281e9,
     side=2.419,
-    thin=19.72,
+    thin=16.62,
     low=1.151,
     tall=1.044,
     by_warps=4.705,
@@ -144,7 +144,7 @@ _H200 = Machine(
     element=0.000106,
     all_copy=0.4443,
     in_turn=0.552,
-    latency=1.009,
+    latency=1.111,
     l2=2.265e7,
     fresh=7.163e6,
     dram=5.317e6,
@@ -152,8 +152,8 @@ _H200 = Machine(
     cached=4.127e7,
     spilling=1.938e7,
     start=0.2763,
-    block=0.6218,
-    all_at_once=0.1933,
+    block=0.5201,
+    all_at_once=0.465,
     again=0.7958,
     crowded=1.289,
     fixed=1.0,
@@ -170,13 +170,13 @@ _H200 = Machine(
     odd_teams=1.17,
     uneven=1.105,
     blend=2.589,
-    after=1.162,
+    after=1.028,
     padding=4.412e6,
-    part=0.0512,
-    adding=1.251e7,
-    meet=0.2137,
-    meet_each=0.03647,
-    meeting=8509,
+    part=0.03773,
+    adding=2.067e7,
+    meet=0.1708,
+    meet_each=0.01525,
+    meeting=7510,
     dots=4.2e6,
     dot=0.1,
     dot_start=3.0,

@@ -121,3 +121,5 @@ def _filled(base: Plan, problem: Problem, tiles: int, processors: int, shared: i
         room = shared - 2048 - area * 4 * (split - 1) // split - area * problem.result // split
         if room // box >= LEAST_STAGES:
             yield base._replace(stages=min(MOST_STAGES, room // box), split=split, together=True)
+        if share == 1 and whole >= LEAST_STAGES and area <= sums * base.threads:
+            yield base._replace(stages=whole, split=split)

@@ -122,7 +122,7 @@ def test_a_plan_is_chosen_in_few_calls(wgmma):
         with cProfile.Profile() as profile:
             choose(problem, H200, wgmma, SHARED)
         count = len(list(candidates(problem, H200, wgmma, SHARED)))
-        assert count < 60, shape
+        assert count <= 60, shape
         assert pstats.Stats(profile).total_calls < 34 * count + 100, shape  # type: ignore[attr-defined]
 
 
@@ -366,7 +366,7 @@ def test_few_rows_have_numbers_of_their_own(tmp_path, monkeypatch):
     for shape in ((1, 4096, 4096), (96, 4096, 14336), (200, 28672, 4096), (8, 4099, 4097)):
         problem = Problem(*shape, False, True)
         found_plans = list(candidates(problem, machine, True, SHARED))
-        assert len(found_plans) < 60
+        assert len(found_plans) < 90  # ragged ones as they lie, and padded
         assert any(plan.swap and plan.block_M >= min(shape[0], 200) for plan in found_plans)
         assert any(plan.dots for plan in found_plans) == (shape[0] <= 8)
         assert estimate(problem, found_plans[-1], machine) > 0
@@ -419,3 +419,15 @@ def test_an_h100_has_its_own_memory():
     for one, other in ((h100, h200), (h100.few, h200.few)):
         assert one.dram / other.dram == pytest.approx(0.735, abs=0.001)
         assert (one.flops, one.port, one.l2) == (other.flops, other.port, other.l2)
+
+
+def test_few_rows_by_weights_that_only_some_plans_suit():
+    """As measured on an H200. 88×14190×7764, weights with rows of no whole 16 bytes: 73 µs as they lie, 168 padded.
+    32×1880×5344: 0.74 of the speed in a cluster. 49×22×14941: 7.9 µs in 32 parts, 9.9 in 16."""
+    for shape, form, check in (
+        ((88, 14190, 7764), (True, True), lambda plan: plan.pad == (False, False)),
+        ((32, 1880, 5344), (False, True), lambda plan: plan.apart),
+        ((49, 22, 14941), (True, False), lambda plan: plan.split > 16),
+    ):
+        plan = choose(Problem(*shape, *form), H200, True, SHARED)
+        assert check(plan), plan

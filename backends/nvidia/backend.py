@@ -54,6 +54,7 @@ class NvidiaBackend(Backend):
         from minitile.backends.nvidia.blackwell.issuer import issue_apart
         from minitile.backends.nvidia.blackwell.launch_control import launch_control
         from minitile.backends.nvidia.blackwell.tensor_memory import await_products, one_team, tensor_memory
+        from minitile.backends.nvidia.blackwell.tile_ring import elide_tile_releases
         from minitile.backends.nvidia.blackwell.warpgroups import by_warpgroups
 
         in_tensor = [("tensor_memory", tensor_memory), ("issue_apart", issue_apart), ("by_warpgroups", by_warpgroups)]
@@ -62,6 +63,7 @@ class NvidiaBackend(Backend):
             "deepen_stages": [("one_team", one_team)],
             "tma_multistage": [("await_products", await_products)],
             "software_pipeline": in_tensor,
+            "thread_barriers": [("elide_tile_releases", elide_tile_releases)],
             "warp_barriers": [("tensor_fences", tensor_fences)],
         }
 

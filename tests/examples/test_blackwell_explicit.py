@@ -16,6 +16,8 @@ from test_blackwell import launch
 import minitile as mt
 import minitile.language as T
 from minitile.ir.diagnostics import MinitileError, ResourceError, TargetError
+from minitile.runtime.sim.mutate.ptx import removals
+from minitile.runtime.sim.mutate.ptx_weaken import weaker_mutants
 
 TARGETS = ("sm_100a", pytest.param("sm_103a", marks=pytest.mark.slow))
 BF16 = ml_dtypes.bfloat16
@@ -473,6 +475,20 @@ def test_pairs(target: str, n: int, apart: bool, schedule: str) -> None:
     assert kernel.spills == 0
     kernel.simulate(a, b, c, schedule=schedule, seed=1)
     assert error(c, a.astype(np.float64) @ b.astype(np.float64).T) <= 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("candidates", [removals, weaker_mutants])
+@pytest.mark.parametrize("apart", [False, True])
+def test_mutants_of_pairs(target: str, apart: bool, candidates: Any) -> None:
+    """Two pairs, three steps of K; but for the fence of the mbarriers' initialisation, which the proxy fences in front
+    of each product do as well, nothing is to spare or may be weaker."""
+    rng = np.random.default_rng(3)
+    a, b, c = random(rng, (300, 72), BF16), random(rng, (32, 72), BF16), poisoned((300, 32))
+    kernel = by_pairs.compile(a, b, c, target=target, n=32, apart=apart)
+    survivors, count = surviving_mutants(kernel, (a, b, c), candidates)
+    assert count >= (18 if candidates is removals else 10)
+    assert [each for each in survivors if "fence.mbarrier_init" not in each] == []
 
 
 @pytest.mark.parametrize(

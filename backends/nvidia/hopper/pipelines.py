@@ -11,7 +11,8 @@ the tensor map (PTX ISA 8.3, 5.5). The map's swizzle is the layout's."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import product
 
 from minitile.analysis.register_budget import TILE_ROOM, equal_share
@@ -53,16 +54,12 @@ def pipeline(low: Lowering, op: roles.MbarrierPipeline) -> Value:
         low.once["pipelines"] = _initialised(low)
     branch = low.once["pipelines"]
     low.entry.ops.insert(low.entry.ops.index(branch), alloc)
-    inits = branch.then
-    fence = inits.ops[-2:]
-    del inits.ops[-2:]
-    with low.b.inside(inits):
+    with initialising(low, branch):
         start = low.b.emit(thread.BufferAddress(ring)).result
         for word in range(words):
             count = 1 if word < op.slots else op.consumers // WARP * len(ctas)
             with low.b.because(_of_init([op], MBARRIER_INIT)):
                 low.b.emit(hopper.MbarrierInit(low.b.add(start, word * WORD), ring, count))
-    inits.ops += fence
     low.once["payload", ring] = (1 + op.pair) * sum(math.prod(v.shape) * v.dtype.bytes for v in op.payload)
     low.once["pair", ring] = op.pair
     low.once["slots", ring] = op.slots
@@ -123,6 +120,31 @@ def _initialised(low: Lowering) -> control.If:
         with low.b.because(_of_init(rings, MBARRIER_MEET)):
             low.b.emit(hopper.ClusterBarrier() if _in_common(low) else thread.Barrier())
     return branch
+
+
+@contextmanager
+def initialising(low: Lowering, branch: control.If) -> Iterator[None]:
+    """What is emitted inside stands in the branch of `_initialised`, in front of its fence."""
+    fence = branch.then.ops[-2:]
+    del branch.then.ops[-2:]
+    with low.b.inside(branch.then):
+        yield
+    branch.then.ops += fence
+
+
+def take_meeting(low: Lowering) -> tuple[control.If, Op] | None:
+    """The branch that initialises barriers, and what all threads meet at behind it, which goes: the caller puts it
+    behind what else is to be known to all. None where there is no such branch, or something has relied on it since."""
+    branch = low.once.get("pipelines")
+    if branch is None or low.b.block is not low.entry:
+        return None
+    at = low.entry.ops.index(branch) + 1
+    behind = low.entry.ops[at:]
+    if not behind or not isinstance(behind[0], thread.Barrier | hopper.ClusterBarrier):
+        return None
+    if any(op.region_fields or op.syncs() or op.accesses() for op in behind[1:]):
+        return None
+    return branch, low.entry.ops.pop(at)
 
 
 def _of_init(rings: Sequence[roles.MbarrierPipeline], reason: str) -> Origin:

@@ -73,7 +73,7 @@ def test_who_reads(target: str, name: str) -> None:
     assert ("cta_group::2" in ptx) == (name == "pairs")
 
 
-# A proxy fence in front of the first products, or of the first answer, makes mbarriers known to the async proxy as well.
+# A proxy fence in front of the first products, or the first answer, makes mbarriers known to the async proxy as well.
 BY_PROXY_FENCE = "fence.mbarrier_init"
 MUTANTS = {  # how many there are to take away, at least; whether the mbarriers' fence is to spare
     "roles": (44, False),

@@ -34,6 +34,7 @@ from minitile.backends.nvidia.blackwell.layouts import (
     own_blocks,
     scale_columns,
 )
+from minitile.backends.nvidia.blackwell.pair_rules import is_even
 from minitile.backends.nvidia.blackwell.shapes import ATOM_K_BYTES, I8, Kind, kind_of, misfit
 from minitile.backends.nvidia.hopper import pipelines
 from minitile.backends.nvidia.hopper.explicit import barrier_word
@@ -512,7 +513,7 @@ def specialised(low: Lowering, op: blackwell.IssuerSpecialized) -> None:
     b = low.b
 
     def issuer(second: Value) -> None:
-        mine = b.and_(second, pipelines.is_even(low)) if op.pair else second
+        mine = b.and_(second, is_even(low)) if op.pair else second
         with b.when(mine), b.when(b.emit(hopper.Elect()).result):
             low.ops(op.issuer)
 
@@ -538,7 +539,7 @@ def barrier_commit(low: Lowering, op: blackwell.BarrierCommit) -> None:
 @contextmanager
 def _issuing(low: Lowering, pair: bool) -> Iterator[None]:
     """By the role's first thread; of a pair, of the even block."""
-    with low.b.when(pipelines.is_even(low)) if pair else nullcontext(), low.b.when(low.first_thread()):
+    with low.b.when(is_even(low)) if pair else nullcontext(), low.b.when(low.first_thread()):
         yield
 
 
@@ -548,7 +549,7 @@ def release(low: Lowering, op: blackwell.ProductsRelease) -> None:
 
 def _commit(low: Lowering, word: Value, op: roles.SlotOp) -> None:
     ring = low.get(op.pipeline)
-    low.b.emit(blackwell.Tcgen05Commit(word, ring, pair=low.once["pair", ring]))
+    low.b.emit(blackwell.Tcgen05Commit(word, ring, pair=("pair", ring) in low.once))
 
 
 RULES: dict[type[Op], Any] = {

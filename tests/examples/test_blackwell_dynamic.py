@@ -91,18 +91,20 @@ MUTANTS = {  # how many there are to take away, at least; whether the mbarriers'
 def test_mutants(target: str, name: str, candidates: Any) -> None:
     """Without any one of its waits, fences, barriers, arrivals or commits, or where one is weaker, the GEMM is at
     fault."""
-    a, b, c = matrices(640, 96, 72)
-    kernel = compiled(target, (a, b, c), **TILES[name])
-    survivors, count = surviving_mutants(kernel, (a, b, c), candidates)
     least, spare = MUTANTS[name]
+    arrays = matrices(640, 96, 72)
+    kernel = compiled(target, arrays, **TILES[name])
+    survivors, count = surviving_mutants(kernel, arrays, candidates)
     assert count >= (least if candidates is removals else 10)
+    if name == "not pipelined":  # without K no barrier holds warps together, and only releases keep them in one turn
+        found, _ = surviving_mutants(kernel, matrices(640, 96, 0), candidates)
+        survivors = [each for each in survivors if each in found]
     assert [each for each in survivors if not (spare and BY_PROXY_FENCE in each)] == []
 
 
-@pytest.mark.parametrize("name", ["one role", "not pipelined"])
-def test_all_meet_in_each_turn(target: str, name: str) -> None:
+def test_all_meet_in_each_turn(target: str) -> None:
     """There the ring of tiles has no releases: its mbarriers are those of answers, and nobody waits for a free slot."""
-    ptx = compiled(target, matrices(640, 96, 72), **TILES[name]).asm["ptx"]
+    ptx = compiled(target, matrices(640, 96, 72), **TILES["one role"]).asm["ptx"]
     assert not re.search(r"mbarrier\.(?:try_wait|arrive\.shared).*launch_control: WAR", ptx)
     assert len(re.findall(r"mbarrier\.init.*launch_control", ptx)) == 3
     assert (

@@ -1,4 +1,4 @@
-"""What sm_100a and sm_103a add to NVIDIA's backend: rules, passes, printers, opcodes (backends/nvidia/extensions.py)."""
+"""What sm_100a and sm_103a add to NVIDIA's backend (`extensions.py`): rules, passes, printers, opcodes."""
 
 from __future__ import annotations
 

@@ -61,7 +61,5 @@ def _may_stand_between(op: Op, held: tile.Join) -> bool:
         return False
     if isinstance(op, thread.CpAsync):
         return op.dst_mem not in {t.op.dst_mem for t in held.tokens if isinstance(t.op, thread.CpAsync)}
-    return all(
-        access.mem is not None and isinstance(access.mem.type, TensorType) and not access.writes
-        for access in op.accesses()
-    )
+    mems = [None if access.writes else access.mem for access in op.accesses()]
+    return all(mem is not None and isinstance(mem.type, TensorType) for mem in mems)

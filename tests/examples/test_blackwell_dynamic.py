@@ -10,13 +10,12 @@ import gemm_persistent
 import ml_dtypes
 import numpy as np
 import pytest
-from mutation_testing import surviving_mutants
+from mutation_testing import TAKEN_OR_WEAKER, surviving_mutants
 from support import error, poisoned, random
 
 import minitile as mt
 import minitile.language as T
 from minitile.runtime.sim.mutate.ptx import removals
-from minitile.runtime.sim.mutate.ptx_weaken import weaker_mutants
 
 TARGETS = ("sm_100a", pytest.param("sm_103a", marks=pytest.mark.slow))
 BF16 = ml_dtypes.bfloat16
@@ -86,7 +85,7 @@ MUTANTS = {  # how many there are to take away, at least; whether the mbarriers'
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("candidates", [removals, weaker_mutants])
+@TAKEN_OR_WEAKER
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutants(target: str, name: str, candidates: Any) -> None:
     """Without any one of its waits, fences, barriers, arrivals or commits, or where one is weaker, the GEMM is at

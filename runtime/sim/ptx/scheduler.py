@@ -397,10 +397,11 @@ class Scheduler:
         for group in self.groups:
             step = self.code[group.pc]
             if step.kind is Kind.WARP or step.members is not None or step.ins.name in ("bar", "barrier"):
-                here = np.zeros(self.machine.slots, bool)
-                here[self.machine.thread[group.sel]] = True
-                live = self.machine.barriers.live_lanes()[:, None] >> np.arange(32, dtype=np.uint32) & 1
-                awaited = here.reshape(-1, 32).any(axis=1)[:, None] & ~here.reshape(-1, 32) & (live != 0)
+                here = np.zeros((self.machine.slots // 32, 32), bool)
+                here.reshape(-1)[self.machine.thread[group.sel]] = True
+                live: Array = (self.machine.barriers.live_lanes()[:, None] >> np.arange(32, dtype=np.uint32)) & 1
+                awaited: Array = np.logical_and(live, ~here)
+                awaited[~here.any(axis=1)] = False
                 awaited.reshape(-1)[waiting] = False
                 if awaited.any():
                     return True

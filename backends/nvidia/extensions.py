@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Printers = Mapping[type[Op], "Callable[[Emitter, Any], None]"]
 
-_HOMES = ("minitile.backends.nvidia.blackwell.extension",)
+_MODULES = ("minitile.backends.nvidia.blackwell.extension",)
 
 
 class Extension(ABC):
@@ -57,7 +57,7 @@ class Extension(ABC):
 @cache
 def extensions() -> tuple[Extension, ...]:
     """All of them."""
-    return tuple(importlib.import_module(home).EXTENSION for home in _HOMES)
+    return tuple(importlib.import_module(module).EXTENSION for module in _MODULES)
 
 
 def extension_of(target: Target) -> Extension | None:

@@ -102,7 +102,7 @@ def test_mutants(target: str, name: str, candidates: Any) -> None:
 
 
 def test_all_meet_in_each_turn(target: str) -> None:
-    """There the ring of tiles has no releases: its mbarriers are those of answers, and nobody waits for a free slot."""
+    """There the ring of tiles has no releases: its mbarriers are those of answers, and no thread waits for a slot."""
     ptx = compiled(target, matrices(640, 96, 72), **TILES["one role"]).asm["ptx"]
     assert not re.search(r"mbarrier\.(?:try_wait|arrive\.shared).*launch_control: WAR", ptx)
     assert len(re.findall(r"mbarrier\.init.*launch_control", ptx)) == 3

@@ -1,5 +1,5 @@
 // pass: join_waits
-// Copies to three buffers, one behind the other: one group and one wait, behind the last; a load of a tensor and an
+// Copies to three buffers, in a row: one group and one wait, behind the last; a load of a tensor and an
 // address may stand between.
 thread kernel @together(%A: tensor<1024xf32>, %B: tensor<1024xf32>) attrs {threads = 128} {
   %S = alloc {type_ = shared<512xf32>}

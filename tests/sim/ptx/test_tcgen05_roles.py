@@ -68,7 +68,7 @@ FAULTS: dict[str, tuple[str, Callable[[], Program]]] = {
         replaced("M step", "shr.u32 x1, count, 1", "shr.u32 x1, count, 4"),
     ),
     "a slot filled while products read it": ("missing_wait", without("P wait")),
-    "a first turn that waits for nobody": ("deadlock", replaced("P step", "xor.b32 x1, x1, 1", "xor.b32 x1, x1, 0")),
+    "a first turn that does not wait": ("deadlock", replaced("P step", "xor.b32 x1, x1, 1", "xor.b32 x1, x1, 0")),
     "a slot released by the thread, not by a commit": (
         "missing_wait",
         lambda: changed(program(), "M commit", "    mbarrier.arrive.shared::cta.b64 _, [empty];"),
@@ -78,7 +78,7 @@ FAULTS: dict[str, tuple[str, Callable[[], Program]]] = {
     "bytes expected that do not come": ("deadlock", replaced("P expect", str(BYTES), str(BYTES + 16))),
     "A and B on the other slot's mbarrier": ("deadlock", replaced("P b", "[full]", "[bar]")),
     # accumulators
-    "accumulators that nobody waits for": ("missing_wait", without("M wait acc")),
+    "accumulators that are not waited for": ("missing_wait", without("M wait acc")),
     "accumulators given back in front of the loads": ("missing_wait", swapped("E arrive", "E ld")),
     "accumulators given back while loads are in flight": ("missing_barrier", swapped("E arrive", "E ld wait")),
     "given back without a fence": ("missing_fence", without("E before")),
@@ -148,12 +148,12 @@ FAULTS: dict[str, tuple[str, Callable[[], Program]]] = {
 }
 
 
-QUICK = ("a slot that is not waited for", "a first turn that waits for nobody", "given back without a fence")
+QUICK = ("a slot that is not waited for", "a first turn that does not wait", "given back without a fence")
 # What the same mistake is called in other schedules: where all products come before the first load, their order has no
 # fault, but the phases have; what is read before anything has come has no value yet; and a slot that is announced anew
 # while its phase is open gets an arrival too many.
 ALSO = {
-    "accumulators that nobody waits for": "deadlock",
+    "accumulators that are not waited for": "deadlock",
     "a slot that is not waited for": "uninitialised",
     "loaded in front of the wait": "uninitialised",
     "the address read too early": "uninitialised",
@@ -223,7 +223,7 @@ SOUND: dict[str, Callable[[], Program]] = {
     "stores before they give back": lambda: moved("E arrive", "E store"),
     "waits for products twice": before("E after", waits("E_AGAIN", "x14", "x13")),
     "fences twice": behind("E before", "    tcgen05.fence::before_thread_sync;"),
-    "a commit that nobody waits for": lambda: spare_commit(),
+    "a commit without a wait": lambda: spare_commit(),
     "products of another accumulator in between": lambda: third_accumulator(),
     "threads clear the accumulator": lambda: cleared(),
     "kept in tensor memory": lambda: scratch(),
@@ -268,7 +268,7 @@ def producer_tail() -> Program:
 
 
 def spare_commit() -> Program:
-    """A commit to an mbarrier that nobody waits for."""
+    """A commit to an mbarrier that no thread waits for."""
     made = program()
     made["init"] += "\n    @lead mbarrier.init.shared::cta.b64 [bar+64], 1;"
     commit = made["M commit acc"].replace("[x14]", "[bar+64]")
@@ -276,7 +276,7 @@ def spare_commit() -> Program:
 
 
 def third_accumulator() -> Program:
-    """Of 32 columns more, which nobody loads; its last product is complete when the commit behind it is."""
+    """Of 32 columns more, which no thread loads; its last product is complete when the commit behind it is."""
     made = replaced("dealloc", "tm, 64", "tm, 128", replaced("alloc", "[slot], 64", "[slot], 128"))()
     return inserted(
         made,

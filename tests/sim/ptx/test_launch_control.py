@@ -126,7 +126,7 @@ FAULTS: dict[str, tuple[str, Callable[[], Program]]] = {
     ),
     "the other parity": ("missing_wait", lambda: changed(parts(), "wait", flipped())),
     "asked by two threads": (
-        "barrier_mismatch",
+        "missing_wait",
         lambda: changed(parts(), "ask", parts()["ask"].replace("mov.pred q, lead", "setp.lt.u32 q, tid, 2")),
     ),
     "bytes expected in the first CTA alone": (

@@ -3,7 +3,8 @@
 # needs all of it, so that the first line that fails says where to look.
 #
 #   benchmarks/first_contact.sh [LOGS]        all; logs go to the folder LOGS (default: build/first_contact)
-#   DRY=1 benchmarks/first_contact.sh [LOGS]  without a GPU: the same steps in the simulator, some probes, no suite
+#   DRY=1 benchmarks/first_contact.sh [LOGS]  without a GPU: some probes in the simulator; of the tests that need the GPU
+#                                             only that they are found, of the suite only its plan: DRY, not PASS
 #
 #   1  machine     the driver knows the GPU, assemblers are there (minitile doctor)
 #   2  encodings   descriptors and shapes against their sources' numbers; ptxas assembles
@@ -12,13 +13,13 @@
 #   5  sanitizer   the probes under compute-sanitizer's memcheck
 #   6  suite       benchmarks/gpu_check.sh: run tests, examples and kernels under all of its tools
 #
-# PYTHON=python3 names the interpreter (with torch, pytest, cuda-python, nvidia-nvjitlink); STEPS what to do of the six.
-# One line a step, the first complaints below it; the exit code is 0 when all passed. All steps are done, also behind one
+# PYTHON names the interpreter (with ml_dtypes, pytest, cuda-python, nvidia-nvjitlink, torch); without it the first of
+# .venv/bin/python and python3 that has what minitile itself needs. STEPS: what to do of the six. One line a step, the first complaints below it; the exit code is 0 when all passed. All steps are done, also behind one
 # that failed; but without a GPU nothing that needs it, unless DRY=1.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 logs=$(realpath -m "${1:-build/first_contact}")
-python=${PYTHON:-python3}
+python=${PYTHON:-}
 dry=${DRY:-}
 steps=${STEPS:-machine encodings probes blackwell sanitizer suite}
 mkdir -p "$logs"
@@ -26,7 +27,22 @@ export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1 MINITILE_CA
 [ -n "$dry" ] || export MINITILE_GPU=1
 failed=0
 
-# step NAME COMMAND...: runs it, if it is to be; prints PASS or FAIL, with the first complaints.
+has_needed() { "$1" -c 'import ml_dtypes, numpy, pytest' >/dev/null 2>&1; }
+if [ -z "$python" ]; then
+  for each in .venv/bin/python python3; do
+    if has_needed "$each"; then
+      python=$each
+      break
+    fi
+  done
+fi
+if ! has_needed "${python:-python3}"; then
+  echo "FAIL python: ${python:-python3} has no ml_dtypes, numpy or pytest; name another one by PYTHON=" >&2
+  exit 2
+fi
+
+# step NAME COMMAND...: runs it, if it is to be; prints PASS or FAIL, with the first complaints. DRY of what without a GPU
+# is only looked for.
 step() {
   local name=$1 start=$SECONDS
   shift
@@ -36,6 +52,10 @@ step() {
     return
   fi
   if "$@" >"$logs/$name.log" 2>&1; then
+    if [ -n "$dry" ] && [[ $name == blackwell || $name == suite ]]; then
+      echo "DRY $name ($((SECONDS - start)) s): found, not run"
+      return
+    fi
     echo "PASS $name ($((SECONDS - start)) s)$(grep -E '(passed|failed)' "$logs/$name.log" | tail -1 | sed 's/^/: /')"
     return
   fi

@@ -16,10 +16,11 @@ from functools import lru_cache
 
 import ml_dtypes
 import numpy as np
-from support import USE_GPU, error, has_form, on_device, poisoned, report
+from support import USE_GPU, error, on_device, poisoned, report
 
 import minitile as mt
 import minitile.language as T
+from minitile.target import parse_target
 
 BLOCK = 32
 FORMATS = {  # name: minitile's, NumPy's, bits, the largest exponent
@@ -181,18 +182,49 @@ def operands(m, n, k, a_name, b_name, seed=0):
     return made
 
 
-def run(m=100, n=70, k=320, a_name="e4m3", b_name="e4m3", **options):
+def launch(kernel, arrays, c, target, options):
+    """On the GPU, or in the simulator of a target."""
+    if USE_GPU:
+        kernel(*arrays, c, **options)
+    else:
+        kernel.compile(*arrays, c, target=target, **options).simulate(*arrays, c)
+
+
+def run(m=100, n=70, k=320, a_name="e4m3", b_name="e4m3", target="gfx950", **options):
     (a, sa), (b, sb) = operands(m, n, k, a_name, b_name)
     c = on_device(poisoned((m, n)))
     arrays = [on_device(x) for x in (pack(a, a_name), pack(b, b_name), sa, sb)]
     options = {"block_M": 64, "block_N": 64, "threads": 128, **options}
-    if USE_GPU:
-        gemm_mx(a_name, b_name)(*arrays, c, **options)
-    else:
-        gemm_mx(a_name, b_name).compile(*arrays, c, target="gfx950", **options).simulate(*arrays, c)
+    launch(gemm_mx(a_name, b_name), arrays, c, target, options)
     report(f"gemm_mx {a_name} x {b_name} {m}x{n}x{k}", error(c, exact(a, sa) @ exact(b, sb).T), 1e-6)
 
 
-if __name__ == "__main__" and (not USE_GPU or has_form("mfma_scale", "products with scales of blocks")):
-    for a_name, b_name in (("e4m3", "e4m3"), ("e5m2", "e4m3"), ("e2m1", "e2m1"), ("e4m3", "e2m1"), ("e2m3", "e3m2")):
-        run(a_name=a_name, b_name=b_name)
+def run_packed(m=300, n=136, k=320, a_name="e4m3", b_name="e4m3", target="sm_100a", **options):
+    (a, sa), (b, sb) = operands(m, n, k, a_name, b_name)
+    c = on_device(poisoned((m, n)))
+    arrays = [on_device(x) for x in (pack(a, a_name), pack(b, b_name), pack_scales(sa), pack_scales(sb))]
+    launch(gemm_mx_packed(a_name, b_name), arrays, c, target, {"blocks": 2, **options})
+    report(f"gemm_mx_packed {a_name} x {b_name} {m}x{n}x{k}", error(c, exact(a, sa) @ exact(b, sb).T), 1e-6)
+
+
+BY_MFMA = (("e4m3", "e4m3"), ("e5m2", "e4m3"), ("e2m1", "e2m1"), ("e4m3", "e2m1"), ("e2m3", "e3m2"))
+BY_TCGEN05 = (("e4m3", "e4m3"), ("e5m2", "e4m3"), ("e2m1", "e2m1"))
+
+
+def main():
+    target = parse_target("auto") if USE_GPU else None
+    if target is None or target.has("mfma_scale"):
+        for a_name, b_name in BY_MFMA:
+            run(a_name=a_name, b_name=b_name)
+        run_packed(target="gfx950")
+    if target is None or target.has("tcgen05"):
+        for a_name, b_name in BY_TCGEN05:
+            run(a_name=a_name, b_name=b_name, target="sm_100a", block_M=128)
+            run_packed(a_name=a_name, b_name=b_name)
+        run_packed(cluster=2)
+    elif not target.has("mfma_scale"):
+        print(f"no form for {target}: it has no products with scales of blocks")
+
+
+if __name__ == "__main__":
+    main()

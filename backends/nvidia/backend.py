@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from minitile.backends.base import Backend, Pass, Rules, Written, installed
+from minitile.backends.nvidia.extensions import extension_of, extensions
 from minitile.hardware import Target
 from minitile.ir.core import Kernel
 from minitile.ir.diagnostics import MinitileError
@@ -24,11 +25,9 @@ _EMPTY_KERNEL = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry 
 _ENTRY = re.compile(r"\.entry\s+([\w$%]+)")
 _HEAD = re.compile(r"^\s*\.version\s", re.MULTILINE)
 # Instructions that move data between memories, synchronise or multiply matrices.
-_TELLING = re.compile(
-    r"^\s*(?:@!?\S+\s+)?(mma\.sync|wgmma\.mma_async|tcgen05\.[a-z_]+|ldmatrix|stmatrix|cp\.async\.bulk"
-    r"|cp\.async(?=\.c[ag])|mbarrier\.[a-z_]+|fence\.proxy"
-    r"|(?:ld|st)\.(?:global|shared|local)|atom|red|bar|barrier|shfl)([\w.:]*)",
-    re.MULTILINE,
+_TELLING = (
+    r"mma\.sync|wgmma\.mma_async|ldmatrix|stmatrix|cp\.async\.bulk|cp\.async(?=\.c[ag])|mbarrier\.[a-z_]+|fence\.proxy"
+    r"|(?:ld|st)\.(?:global|shared|local)|atom|red|bar|barrier|shfl"
 )
 
 
@@ -39,31 +38,16 @@ class NvidiaBackend(Backend):
     device_kind = "cuda"
 
     def rules(self, target: Target) -> Rules:
-        if target.has("tcgen05"):
-            from minitile.backends.nvidia.blackwell import rules
-
-            return rules.rules_for(target)
+        extension = extension_of(target)
+        if extension is not None:
+            return extension.rules(target)
         from minitile.backends.nvidia.lowering import rules_for
 
         return rules_for(target)
 
     def passes(self, target: Target) -> Mapping[str, Sequence[tuple[str, Pass]]]:
-        if not target.has("tcgen05"):
-            return {}
-        from minitile.backends.nvidia.blackwell.fences import tensor_fences
-        from minitile.backends.nvidia.blackwell.issuer import issue_apart
-        from minitile.backends.nvidia.blackwell.launch_control import launch_control
-        from minitile.backends.nvidia.blackwell.tensor_memory import await_products, one_team, tensor_memory
-        from minitile.backends.nvidia.blackwell.warpgroups import by_warpgroups
-
-        in_tensor = [("tensor_memory", tensor_memory), ("issue_apart", issue_apart), ("by_warpgroups", by_warpgroups)]
-        in_tensor.append(("launch_control", launch_control))
-        return {
-            "deepen_stages": [("one_team", one_team)],
-            "tma_multistage": [("await_products", await_products)],
-            "software_pipeline": in_tensor,
-            "warp_barriers": [("tensor_fences", tensor_fences)],
-        }
+        extension = extension_of(target)
+        return {} if extension is None else extension.passes()
 
     def legalize(self, kernel: Kernel, target: Target) -> None:
         from minitile.backends.nvidia.legalize import legalize
@@ -97,7 +81,8 @@ class NvidiaBackend(Backend):
 
     def instructions(self, text: str) -> Counter[str]:
         """Of loads and stores with the width: ld.global.v4.f32."""
-        found = _TELLING.findall(text)
+        words = "|".join((_TELLING, *(each.telling for each in extensions())))
+        found = re.findall(rf"^\s*(?:@!?\S+\s+)?({words})([\w.:]*)", text, re.MULTILINE)
         return Counter(kind + rest if kind.startswith(("ld.", "st.")) else kind for kind, rest in found)
 
     # Running without a GPU --------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from minitile.backends.nvidia.extensions import extensions
 from minitile.ir.diagnostics import LanguageError, Location, TypeMismatchError
 from minitile.ir.inline_ptx import Instruction, Piece, read
 from minitile.ir.ops.inline import Ptx, PtxEffect
@@ -38,7 +39,6 @@ _MEMORY = frozenset(
         "discard",
         "applypriority",
         "wgmma",
-        "tcgen05",
         "wmma",
     }
 )
@@ -61,10 +61,9 @@ _EFFECTS = frozenset(
         "griddepcontrol",
         "setmaxnreg",
         "movmatrix",
-        "clusterlaunchcontrol",
     }
 )
-_NEITHER = re.compile(r"(?:cp\.async(?:\.bulk)?\.(?:commit|wait)|wgmma\.(?:fence|commit|wait)|tcgen05\.(?:fence|wait))")
+_ORDERS = r"cp\.async(?:\.bulk)?\.(?:commit|wait)|wgmma\.(?:fence|commit|wait)"
 
 
 def check(op: Ptx | PtxEffect) -> None:
@@ -98,15 +97,22 @@ def _check_dtypes(piece: Piece, dtypes: dict[str, DType], loc: Location | None) 
 
 def touches_memory(piece: Piece) -> str:
     """An opcode that reads or writes memory; "" where there is none."""
-    found = (i.opcode for i in piece.instructions if i.base in _MEMORY and not _NEITHER.match(i.opcode))
+    memory = _MEMORY.union(*(each.memory for each in extensions()))
+    found = (i.opcode for i in piece.instructions if i.base in memory and not _only_orders(i.opcode))
     return next(found, "")
+
+
+def _only_orders(opcode: str) -> bool:
+    """Whether what looks like an access is a fence, a wait, or the end of a group."""
+    return re.match("|".join((_ORDERS, *(each.orders for each in extensions()))), opcode) is not None
 
 
 def has_effects(piece: Piece) -> str:
     """An opcode, or a special register, for which a text must stay where it is, once for each thread: barriers, fences,
     exchanges in a warp, what ends the program, clocks. "" where there is none."""
+    effects = _EFFECTS.union(*(each.effects for each in extensions()))
     for each in piece.instructions:
-        if each.opcode and (each.base in _EFFECTS or _NEITHER.match(each.opcode)):
+        if each.opcode and (each.base in effects or _only_orders(each.opcode)):
             return each.opcode
     return next((name for name in piece.names() if name not in piece.declared and _CHANGING.match(name)), "")
 

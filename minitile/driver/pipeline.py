@@ -61,6 +61,7 @@ from minitile.transforms.sync.drop_access_ranges import drop_access_ranges
 from minitile.transforms.sync.elide_order_barriers import elide_order_barriers
 from minitile.transforms.sync.insert_bulk_store_waits import insert_bulk_store_waits
 from minitile.transforms.sync.insert_vmcnt_waits import insert_vmcnt_waits
+from minitile.transforms.sync.join_waits import join_waits
 from minitile.transforms.sync.proxy_fence import proxy_fence
 from minitile.transforms.sync.resolve_wait_counts import resolve_wait_counts
 from minitile.transforms.sync.sink_bulk_store_waits import sink_bulk_store_waits
@@ -155,6 +156,7 @@ THREAD_PASSES: list[tuple[str, Pass]] = [
     ("cdna4_half_tiles", cdna4_half_tiles),
     ("cdna4_interleave", cdna4_interleave),
     ("cdna4_modulo", cdna4_modulo),
+    ("join_waits", join_waits),
     # Synchronisation last: placement decides which bytes two buffers share, barriers which accesses those are, fences
     # stand in front of barriers, and only then is it known which asynchronous groups are outstanding at a wait.
     ("insert_bulk_store_waits", insert_bulk_store_waits),

@@ -81,6 +81,14 @@ def recast(op: Op, kind: type[OpT], **changed: object) -> OpT:
     return new
 
 
+def replace_ops(block: Block, new: Callable[[Op], Op]) -> None:
+    """Puts another operation in the place of each, in the regions within as well."""
+    block.ops = [new(op) for op in block.ops]
+    for op in block.ops:
+        for region in op.regions:
+            replace_ops(region, new)
+
+
 def handing(op: OpT, f: Callable[[Value], Value], values: tuple[Value, ...], **regions: Block) -> OpT:
     """A loop, branch or terminator of this kind, attributes left at their defaults, that hands on `values`."""
     fields = {name: f(getattr(op, name)) if mark == "operand" else values for name, mark in op.operand_fields}

@@ -25,7 +25,8 @@ prints the IR after a pass):
     mbarrier.*, and who waits for whom    warp_specialize or tma_multistage, as pipelines; sink_wgmma_waits and skew
                                           move their ends; lowered by backends/nvidia/hopper/pipelines.py
     s_barrier, behind vmcnt(0)            insert_vmcnt_waits, where waves meet in global memory
-    cp.async.wait_group, vmcnt(N)         software_pipeline, as waits for tokens; N is resolve_wait_counts'
+    cp.async.wait_group, vmcnt(N)         software_pipeline, as waits for tokens; N is resolve_wait_counts'. A lowering
+                                          rule, for a copy that is not pipelined; join_waits makes one of several
     wgmma.wait_group                      warp_specialize or lower_manual_wgmma, as the gemm's `await`;
                                           sink_wgmma_waits moves it; N is resolve_wait_counts'
     cp.async.bulk.wait_group              insert_bulk_store_waits, moved by sink_bulk_store_waits; N is

@@ -14,8 +14,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def run(tmp_path, steps):
-    environment = {**os.environ, "DRY": "1", "STEPS": steps, "PYTHON": sys.executable, "MINITILE_GPU": ""}
+def run(tmp_path, steps, python=sys.executable, **more):
+    environment = {**os.environ, "DRY": "1", "STEPS": steps, "PYTHON": python, "MINITILE_GPU": "", **more}
     command = [str(ROOT / "benchmarks" / "first_contact.sh"), str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     return done.returncode, done.stdout
@@ -26,7 +26,9 @@ def test_the_script(tmp_path):
     code, said = run(tmp_path, "machine probes suite")
     assert code == 0, said
     assert [line.split()[:2] for line in said.splitlines()] == [
-        ["PASS", name] for name in ("machine", "probes", "suite")
+        ["PASS", "machine"],
+        ["PASS", "probes"],
+        ["DRY", "suite"],
     ]
     log = (tmp_path / "probes.log").read_text()
     assert "PASS pairs" in log
@@ -37,6 +39,30 @@ def test_the_script(tmp_path):
 def test_all_steps(tmp_path):
     code, said = run(tmp_path, "encodings blackwell sanitizer")
     assert code == 0, said
+    assert [line.split()[:2] for line in said.splitlines()] == [
+        ["PASS", "encodings"],
+        ["DRY", "blackwell"],
+        ["SKIP", "sanitizer:"],
+    ]
+
+
+def test_an_interpreter_without_packages(tmp_path):
+    """Said at once, and no step is tried."""
+    bare = interpreter(tmp_path / "bare", "-S -E")  # without site-packages
+    assert run(tmp_path, "machine", str(bare)) == (2, "")
+
+
+def test_an_interpreter_is_found(tmp_path):
+    """Without PYTHON, one that has what is needed, if there is one."""
+    interpreter(tmp_path / "python3", "")
+    code, said = run(tmp_path, "none", "", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert (code, said) == (0, "")
+
+
+def interpreter(path, options):
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} {options} "$@"\n')
+    path.chmod(0o755)
+    return path
 
 
 @pytest.mark.slow

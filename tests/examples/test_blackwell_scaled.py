@@ -4,11 +4,12 @@ schedules, and nothing of the synchronisation is to spare."""
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import gemm_mx
 import numpy as np
 import pytest
-from mutation_testing import surviving_mutants
+from mutation_testing import TAKEN_OR_WEAKER, surviving_mutants
 from support import error, poisoned
 
 import minitile as mt
@@ -133,16 +134,19 @@ def test_scales_that_threads_compute(target: str, read: bool) -> None:
 
 
 @pytest.mark.slow
+@TAKEN_OR_WEAKER
 @pytest.mark.parametrize("n", [32, 128])
 @pytest.mark.parametrize(("a", "b", "block"), FORMS[1:])
-def test_mutants(target: str, a: str, b: str, block: int, n: int) -> None:
+def test_mutants(target: str, a: str, b: str, block: int, n: int, candidates: Any) -> None:
     """Without any one of its waits, fences, barriers, arrivals, commits, or its dealloc, it is at fault; but for the
-    fence of the mbarriers' initialisation, which a proxy fence behind it does as well."""
+    fence of the mbarriers' initialisation, which a proxy fence behind it does as well. Also where one is weaker; but
+    three arrivals for the four of a slot's readers, who have met at the products' mbarrier, make a phase too many in
+    the fourth round only."""
     arrays, _ = operands(129, n, 512, a, b, block)
     compiled = gemm_mx.gemm_mx(a, b, block).compile(*arrays, target=target, block_N=n, threads=128)
-    survivors, count = surviving_mutants(compiled, tuple(arrays))
-    assert count >= 20
-    spare = ("bar.warp.sync", "fence.mbarrier_init")
+    survivors, count = surviving_mutants(compiled, tuple(arrays), candidates)
+    assert count >= 14
+    spare = ("bar.warp.sync", "fence.mbarrier_init", "], 4 -> mbarrier.init")
     assert [each for each in survivors if not any(word in each for word in spare)] == []
 
 

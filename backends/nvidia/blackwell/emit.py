@@ -8,10 +8,14 @@ from typing import Any
 
 from minitile.backends.nvidia.blackwell.shapes import NVF4
 from minitile.backends.nvidia.emit.emitter import Emitter
-from minitile.backends.nvidia.emit.hopper import _guard, _moved, _place
+from minitile.backends.nvidia.emit.hopper import _guard, _moved, _place, tma_load
 from minitile.ir.core import Op, Value
 from minitile.ir.ops import blackwell, launch_control
 from minitile.ir.origin import Origin, places
+
+# Of an address in shared memory of a pair's CTA: the same place in the even one (CUTLASS, include/cute/arch/
+# copy_sm100_tma.hpp, Sm100MmaPeerBitMask; DeepGEMM's kernels of pairs).
+OF_EVEN_CTA = "0xFEFFFFFF"
 
 
 def memory_alloc(w: Emitter, op: blackwell.TensorMemoryAlloc) -> None:
@@ -113,6 +117,16 @@ def write(w: Emitter, op: blackwell.TensorWrite) -> None:
         at += count
 
 
+def _in_even_cta(w: Emitter, address: Value) -> str:
+    even = w.temp("b32")
+    w.emit(f"and.b32 {even}, {w.register(w.element(address), 'b32')}, {OF_EVEN_CTA};")
+    return f"[{even}]"
+
+
+def pair_load(w: Emitter, op: blackwell.PairLoad) -> None:
+    tma_load(w, op, _in_even_cta, ".cta_group::2")
+
+
 def try_cancel(w: Emitter, op: launch_control.TryCancel) -> None:
     guard = _guard(w, op.predicate)
     if guard is not None:
@@ -147,6 +161,7 @@ EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     blackwell.Tcgen05Wait: wait,
     blackwell.TensorRegisters: registers,
     blackwell.TensorWrite: write,
+    blackwell.PairLoad: pair_load,
     launch_control.TryCancel: try_cancel,
     launch_control.QueryCancel: query_cancel,
 }

@@ -11,8 +11,9 @@
 
 A synchronisation is one between threads that access tensor memory: a barrier, or an mbarrier at which commits arrive;
 where the program orders its roles itself, any mbarrier. An arrival tells others and learns nothing, a wait the other
-way round. A product is fenced where it is `reused`; otherwise those before it are its thread's own, of the same
-accumulator, and in order; so are copies of scales. A commit has a fence in itself.
+way round. A product is fenced where it is `reused`, and threads may have loaded or stored before, or another role may
+have done anything; otherwise those before it are its thread's own, of the same accumulator, and in order; so are copies
+of scales. A commit has a fence in itself.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 from minitile.backends.nvidia.blackwell.layouts import ROWS
 from minitile.ir.core import Block, Kernel, Op, Value
-from minitile.ir.ops import blackwell, control, explicit, thread
+from minitile.ir.ops import blackwell, control, explicit, roles, thread
 from minitile.ir.origin import Origin, places
 
 WARP = 32
@@ -37,17 +38,19 @@ _Columns = tuple[int, int]  # the first, and one behind the last
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What may be so on some path: tensor memory has been accessed; a synchronisation stands behind that, and no fence
-    after it; loads or stores have no fence behind them; stores, to these columns, no wait."""
+    """What may be so on some path: tensor memory has been accessed; by others than the thread that issues products; a
+    synchronisation stands behind an access, and no fence after it; loads or stores have no fence behind them; stores,
+    to these columns, no wait."""
 
     accessed: bool = False
+    by_others: bool = False
     met: bool = False
     told: bool = True
     stored: frozenset[_Columns] = frozenset()
 
     def join(self, other: _State) -> _State:
-        either = (self.accessed or other.accessed, self.met or other.met)
-        return _State(*either, self.told and other.told, self.stored | other.stored)
+        some = (self.accessed or other.accessed, self.by_others or other.by_others, self.met or other.met)
+        return _State(*some, self.told and other.told, self.stored | other.stored)
 
 
 def tensor_fences(kernel: Kernel, context: Any) -> None:
@@ -57,7 +60,8 @@ def tensor_fences(kernel: Kernel, context: Any) -> None:
     if kernel.attrs.get("explicit_sync"):  # any barrier of the program may be between accesses
         rings |= {sync.on for op in kernel.walk() for sync in op.syncs() if isinstance(sync.on, Value)}
     if found:
-        _Walk(rings).block(kernel.body, _State(), True)
+        apart = any(isinstance(op, roles.ByRole) for op in kernel.walk())
+        _Walk(rings).block(kernel.body, _State(by_others=apart), True)
 
 
 class _Walk:
@@ -121,7 +125,8 @@ class _Walk:
         if not isinstance(op, _ACCESSES):
             return missing, state
         alone = isinstance(op, blackwell.TensorProducts | blackwell.TensorCopies)
-        if state.met and (not alone or (isinstance(op, blackwell.TensorProducts) and op.reused)):
+        ordered = alone and not (state.by_others and isinstance(op, blackwell.TensorProducts) and op.reused)
+        if state.met and not ordered:
             missing.append(_fence(op, "after", "accesses before"))
             state = replace(state, met=False)
         mine = {_columns(op)} if isinstance(op, blackwell.TensorRegisters | blackwell.TensorWrite) else set()
@@ -129,7 +134,8 @@ class _Walk:
             missing += _wait(op, state)
             state = replace(state, stored=frozenset())
         stored = state.stored | (mine if isinstance(op, blackwell.TensorWrite) else set())
-        return missing, replace(state, accessed=True, told=state.told and alone, stored=stored)
+        by_others = state.by_others or not alone
+        return missing, replace(state, accessed=True, by_others=by_others, told=state.told and alone, stored=stored)
 
 
 def _columns(op: blackwell.TensorRegisters | blackwell.TensorWrite) -> _Columns:

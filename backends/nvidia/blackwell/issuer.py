@@ -32,20 +32,21 @@ of another cluster fill in common.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from minitile.analysis.op_places import Places
 from minitile.backends.nvidia.blackwell.layouts import columns_of, scale_columns
-from minitile.backends.nvidia.blackwell.pairs import PAIR, make_pair, why_no_pair
+from minitile.backends.nvidia.blackwell.pair_rules import PAIR
+from minitile.backends.nvidia.blackwell.pairs import make_pair, why_no_pair
 from minitile.backends.nvidia.blackwell.parts import Part
 from minitile.backends.nvidia.blackwell.shapes import COLUMNS, allocated
 from minitile.ir.builder import Builder, constant_of
 from minitile.ir.core import Block, Kernel, Op, Value
 from minitile.ir.ops import arith, blackwell, control, roles, tile
 from minitile.ir.origin import Origin, places
-from minitile.ir.rewrite import recast
+from minitile.ir.rewrite import recast, replace_ops
 from minitile.ir.types import I32, BufferType, ScalarType, TensorType
 
 WARP = 32
@@ -115,7 +116,7 @@ class _Split:
         found = [self.accumulator(op.result) for op in allocs]
         self.check_issuer()
         if self.pair:
-            make_pair(self.pipelines.values(), self.copies, self.gemms)
+            self.pipelines = make_pair((self.launch.body,), self.pipelines, self.copies, self.gemms)
         slots = self.placed(allocs, found, others)
         made = [self.pipeline(each, count) for each, count in zip(found, slots, strict=True)]
         memory = [op for op in self.body.ops if isinstance(op, blackwell.TensorMemory)]
@@ -244,7 +245,8 @@ class _Split:
     def pipeline(self, each: _Accumulator, slots: int) -> roles.MbarrierPipeline:
         """The pipeline of an accumulator, and what either role does with it, in the program as it is."""
         threads = self.launch.threads * (PAIR if self.pair else 1)
-        made = roles.MbarrierPipeline((each.buffer,), slots, threads, pair=self.pair)
+        kind = blackwell.PairPipeline if self.pair else roles.MbarrierPipeline
+        made = kind((each.buffer,), slots, threads)
         made.result.name = "accumulators"
         made.loc = each.loads[0].loc
         made.why = self.why(each, "mbarrier init")
@@ -318,7 +320,7 @@ class _Split:
 
     def assemble(self, issuer: Block, consumer: Block, memory: Sequence[Op], made: Sequence[Op]) -> None:
         """Tensor memory is allocated and named in front of all roles; one commit releases a slot of TMA's ring."""
-        _replace(issuer, self.committed)
+        replace_ops(issuer, self.committed)
         for ring in self.pipelines.values():
             ring.consumers = WARP
         ops = self.launch.body.ops
@@ -345,11 +347,3 @@ def _hand_on(region: Block, values: tuple[Value, ...]) -> None:
     end = region.terminator
     assert isinstance(end, control.Yield)
     end.values = (*end.values, *values)
-
-
-def _replace(block: Block, new: Callable[[Op], Op]) -> None:
-    """Puts another operation in the place of each."""
-    block.ops = [new(op) for op in block.ops]
-    for op in block.ops:
-        for region in op.regions:
-            _replace(region, new)

@@ -1,8 +1,8 @@
 """Pairs of blocks that multiply as one (cta_group::2): what `issue_apart` does with a cluster of two that shares B.
 
     cluster (2, 1, 1)                                     even block, odd block
-      tma_copy %A[…], %As, %ring                            tma_copy {pair}: each its rows of A
-      tma_copy %B[…], %Bs, %ring {common = (0)}      →      tma_copy {pair, half = 0}: each half of B's rows
+      tma_copy %A[…], %As, %ring                            pair_copy: each its rows of A
+      tma_copy %B[…], %Bs, %ring {common = (0)}      →      pair_copy {half = 0}: each half of B's rows
       tensor_gemm %As, %Bs, %d   (128 × N in each)          the even one: tensor_gemm {pair}   (256 × N in both)
 
 Two blocks that have neighbouring rows of the result, and so the same B, need half of B each: products of M = 256 read
@@ -19,19 +19,19 @@ and include/cute/arch/tmem_allocator_sm100.hpp (Allocator2Sm).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from minitile.analysis.divergence import Varying
 from minitile.backends.nvidia.blackwell.layouts import HALF_ROWS, ROWS
+from minitile.backends.nvidia.blackwell.pair_rules import PAIR
 from minitile.backends.nvidia.blackwell.products import kind_of_gemm
 from minitile.backends.nvidia.blackwell.shapes import misfit
 from minitile.backends.nvidia.hopper.wgmma import panels_of
-from minitile.ir.core import Value
+from minitile.ir.core import Block, Op, Value
 from minitile.ir.ops import blackwell, control, roles, tile
+from minitile.ir.rewrite import recast, replace_ops
 from minitile.ir.types import BufferType
 from minitile.layout import boxed
-
-PAIR = 2
 
 
 def why_no_pair(launch: control.Launch, copies: Sequence[roles.TmaCopy], gemms: Sequence[blackwell.TensorGemm]) -> str:
@@ -80,19 +80,34 @@ def _halved(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
 
 
 def make_pair(
-    rings: Iterable[roles.MbarrierPipeline], copies: Sequence[roles.TmaCopy], gemms: Sequence[blackwell.TensorGemm]
-) -> None:
-    """The rings of TMA, the copies to them and the products become those of both blocks."""
+    blocks: Iterable[Block],
+    rings: Mapping[Value, roles.MbarrierPipeline],
+    copies: Container[roles.TmaCopy],
+    gemms: Sequence[blackwell.TensorGemm],
+) -> dict[Value, roles.MbarrierPipeline]:
+    """The rings of TMA, the copies to them and the products become those of both blocks: the rings, by their values.
+    `blocks`: those in which rings and copies stand, or something around them."""
     dims = {gemm.b: _n_dim(gemm) for gemm in gemms}
     for buffer, dim in dims.items():
         _halve(buffer, dim)
-    for ring in rings:
-        ring.common, ring.pair = (), True
-        ring.result.type = ring.infer()[0]
-    for copy in copies:
-        copy.common, copy.pair, copy.half = (), True, dims.get(copy.dst)
+    made: dict[Value, roles.MbarrierPipeline] = {}
+
+    def new(op: Op) -> Op:
+        if isinstance(op, roles.TmaCopy) and op in copies:
+            return recast(op, blackwell.PairCopy, common=(), half=dims.get(op.dst))
+        if isinstance(op, roles.MbarrierPipeline) and op.result in rings:
+            ring, value = recast(op, blackwell.PairPipeline, common=()), op.result
+            value.owner, value.type = ring, ring.infer()[0]
+            ring.results = (value,)
+            made[value] = ring
+            return ring
+        return op
+
+    for block in blocks:
+        replace_ops(block, new)
     for gemm in gemms:
         gemm.pair = True
+    return made
 
 
 def _halve(buffer: Value, dim: int) -> None:

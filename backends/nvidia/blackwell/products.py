@@ -34,6 +34,7 @@ from minitile.backends.nvidia.blackwell.layouts import (
     own_blocks,
     scale_columns,
 )
+from minitile.backends.nvidia.blackwell.pair_rules import is_even
 from minitile.backends.nvidia.blackwell.shapes import ATOM_K_BYTES, I8, Kind, kind_of, misfit
 from minitile.backends.nvidia.hopper import pipelines
 from minitile.backends.nvidia.hopper.explicit import barrier_word
@@ -148,37 +149,45 @@ def _unrounded(name: str, value: Value, kind: Kind, k_dim: int, rounding: Roundi
 
 
 def memory(low: Lowering, op: blackwell.TensorMemory) -> Value:
-    """Allocation, and the mbarrier of products that all wait for; both are known to all threads behind a barrier, that
-    of the pipelines where there are some to come."""
+    """Allocation, and the mbarrier of products that all wait for; both are known to all threads behind one barrier,
+    with the mbarriers of pipelines, which are initialised right before it, or are to come."""
     b = low.b
     low.kernel.attrs.setdefault("min_ctas", 1)  # a load takes its registers at once: nvJitLink gave too few (C7602)
     slot = _words(low, op, u32, 4, "tensor_slot")
     start = b.emit(thread.BufferAddress(slot)).result
     ops = list(low.kernel.walk())
     awaited = [each for each in ops if isinstance(each, blackwell.TensorGemm) and each.phase is not None]
+    taken = None
     if awaited:
         groups = awaited[0].groups
-        ring = low.once["product"] = _words(low, op, u64, 8, "product", groups)
-        with b.when(low.first_thread()):
+        taken = pipelines.take_meeting(low)
+        before = None if taken is None else taken[0]
+        ring = low.once["product"] = _words(low, op, u64, 8, "product", groups, before)
+        with b.when(low.first_thread()) if taken is None else pipelines.initialising(low, taken[0]):
             word = b.emit(thread.BufferAddress(ring)).result
             for group in range(groups):
                 b.emit(hopper.MbarrierInit(b.add(word, 8 * group), ring, 1 + low.threads // groups // 32))
-            b.emit(hopper.MbarrierInitFence())
+            if taken is None:
+                b.emit(hopper.MbarrierInitFence())
     with b.when(_first_warp(low)):
         b.emit(blackwell.TensorMemoryAlloc(start, slot, op.columns, pair=op.pair))
-    if "product" in low.once:
+    if taken is not None:
+        low.entry.ops.append(taken[1])
+    elif awaited:
         id, threads = low.meeting
         b.emit(thread.Barrier(id=id, threads=threads))
     low.once["tensor_slot"] = slot
     return start
 
 
-def _words(low: Lowering, op: Op, dtype: Any, size: int, name: str, count: int = 1) -> Value:
+def _words(low: Lowering, op: Op, dtype: Any, size: int, name: str, count: int = 1, before: Op | None = None) -> Value:
+    """Shared memory for words, allocated at the entry, in front of `before` if that is given."""
     t, layout = BufferType("shared", (count,), dtype), row_major((count,), 8 * size)
     alloc = tile.Alloc(t, layout=layout, bytes=size * count)
     alloc.loc, alloc.result.name = op.loc, name
-    with low.b.inside(low.entry):
-        return low.b.emit(alloc).result
+    ops = low.entry.ops
+    ops.insert(len(ops) if before is None else ops.index(before), alloc)
+    return alloc.result
 
 
 def _first_warp(low: Lowering) -> Value:
@@ -504,7 +513,7 @@ def specialised(low: Lowering, op: blackwell.IssuerSpecialized) -> None:
     b = low.b
 
     def issuer(second: Value) -> None:
-        mine = b.and_(second, pipelines.is_even(low)) if op.pair else second
+        mine = b.and_(second, is_even(low)) if op.pair else second
         with b.when(mine), b.when(b.emit(hopper.Elect()).result):
             low.ops(op.issuer)
 
@@ -530,7 +539,7 @@ def barrier_commit(low: Lowering, op: blackwell.BarrierCommit) -> None:
 @contextmanager
 def _issuing(low: Lowering, pair: bool) -> Iterator[None]:
     """By the role's first thread; of a pair, of the even block."""
-    with low.b.when(pipelines.is_even(low)) if pair else nullcontext(), low.b.when(low.first_thread()):
+    with low.b.when(is_even(low)) if pair else nullcontext(), low.b.when(low.first_thread()):
         yield
 
 
@@ -540,7 +549,7 @@ def release(low: Lowering, op: blackwell.ProductsRelease) -> None:
 
 def _commit(low: Lowering, word: Value, op: roles.SlotOp) -> None:
     ring = low.get(op.pipeline)
-    low.b.emit(blackwell.Tcgen05Commit(word, ring, pair=low.once["pair", ring]))
+    low.b.emit(blackwell.Tcgen05Commit(word, ring, pair=("pair", ring) in low.once))
 
 
 RULES: dict[type[Op], Any] = {

@@ -8,6 +8,7 @@ from minitile.backends.base import GemmPlan, Rules
 from minitile.backends.nvidia import lowering
 from minitile.backends.nvidia.blackwell.launch_control import RULES as LAUNCH_RULES
 from minitile.backends.nvidia.blackwell.layouts import load_plan
+from minitile.backends.nvidia.blackwell.pair_rules import RULES as PAIR_RULES
 from minitile.backends.nvidia.blackwell.products import RULES, misfit_of
 from minitile.hardware import Target
 from minitile.ir.diagnostics import MinitileError, TargetError
@@ -30,5 +31,7 @@ def rules_for(target: Target) -> Rules:
             raise
 
     return Rules(
-        gemm_plan, {**others.lower, **RULES, **LAUNCH_RULES}, lambda op, threads: misfit_of(op, threads, target)
+        gemm_plan,
+        {**others.lower, **RULES, **PAIR_RULES, **LAUNCH_RULES},
+        lambda op, threads: misfit_of(op, threads, target),
     )

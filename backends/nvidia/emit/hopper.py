@@ -20,10 +20,6 @@ from minitile.ir.ops import cluster, explicit, hopper, roles, thread
 from minitile.ir.ops.thread import count_of
 from minitile.ir.origin import Origin, places
 
-# Of an address in shared memory of a pair's CTA: the same place in the even one (CUTLASS, include/cute/arch/
-# copy_sm100_tma.hpp, Sm100MmaPeerBitMask; DeepGEMM's kernels of pairs).
-OF_EVEN_CTA = "0xFEFFFFFF"
-
 
 def warp_index(w: Emitter, op: hopper.WarpIndex) -> None:
     """Broadcast from lane 0, so that the assembler may keep it in a uniform register."""
@@ -110,7 +106,8 @@ def _box(w: Emitter, op: hopper.TmaLoad | hopper.TmaStore) -> str:
     return f"[{generic}, {{{at}}}]"
 
 
-def tma_load(w: Emitter, op: hopper.TmaLoad) -> None:
+def tma_load(w: Emitter, op: hopper.TmaLoad, place: Callable[[Emitter, Value], str] = _place, group: str = "") -> None:
+    """`place`: what prints the address of the barrier; `group`: a modifier of the instruction."""
     guard = _guard(w, op.predicate)
     if guard is None:
         return
@@ -121,13 +118,9 @@ def tma_load(w: Emitter, op: hopper.TmaLoad) -> None:
         ctas, more = ".multicast::cluster", f", {mask}"
     hint, policy = cache_hint(w, op.evict)
     opcode = f"cp.async.bulk.tensor.{len(op.coordinates)}d"
-    barrier = _place(w, op.barrier)
-    if op.pair:
-        even = w.temp("b32")
-        w.emit(f"and.b32 {even}, {w.register(w.element(op.barrier), 'b32')}, {OF_EVEN_CTA};")
-        ctas, barrier = f"{ctas}.cta_group::2", f"[{even}]"
+    barrier = place(w, op.barrier)
     w.emit(
-        f"{guard}{opcode}.shared::cluster.global.mbarrier::complete_tx::bytes{ctas}{hint} "
+        f"{guard}{opcode}.shared::cluster.global.mbarrier::complete_tx::bytes{ctas}{group}{hint} "
         f"{_place(w, op.address)}, {_box(w, op)}, {barrier}{more}{policy};"
     )
 

@@ -353,9 +353,14 @@ def _has_registers(value: Value) -> bool:
     return thread.in_registers(value) and not (isinstance(op, _SHARED) or is_alias(op))
 
 
+def _memory_fields(op: Op) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Of the operation's class, or the nearest one that it is derived from."""
+    return next((_MEMORY[kind] for kind in type(op).__mro__ if kind in _MEMORY), None)
+
+
 def _code_operands(op: Op) -> list[Value]:
     """The operands that become code; of an address that is folded, the base."""
-    fields = _MEMORY.get(type(op))
+    fields = _memory_fields(op)
     if fields is None:
         return op.operands
     addresses, others = fields

@@ -1,8 +1,8 @@
 """Thread IR to PTX text: the entry point, parameters, and structured control flow.
 
 `write_ptx` legalises the kernel for its target, coalesces registers, then prints each operation through the tables
-of the emit_*.py files. Loops are rotated: a guard, then the body with its test at the end, so that an iteration costs
-one branch. A branch whose condition is the same in all threads is a `bra.uni`.
+of the files beside this one, and of the target's extension. Loops are rotated: a guard, then the body with its test at
+the end, so that an iteration costs one branch. A branch whose condition is the same in all threads is a `bra.uni`.
 
     for %k in 0..%n carry(%c = %z)          if %p { A } else { B }
 
@@ -27,7 +27,6 @@ from typing import Any
 
 from minitile.analysis.affine import Facts
 from minitile.analysis.trips import enters
-from minitile.backends.nvidia.blackwell import emit as emit_blackwell
 from minitile.backends.nvidia.emit import arith as emit_arith
 from minitile.backends.nvidia.emit import atomic as emit_atomic
 from minitile.backends.nvidia.emit import cast as emit_cast
@@ -39,6 +38,7 @@ from minitile.backends.nvidia.emit import warp as emit_warp
 from minitile.backends.nvidia.emit.emitter import Emitter
 from minitile.backends.nvidia.emit.ptx import PtxModule, identifier, is_register, ptx_type, register_type
 from minitile.backends.nvidia.emit.register_coalescing import LOADS, plan
+from minitile.backends.nvidia.extensions import extension_of
 from minitile.backends.nvidia.legalize import legalize
 from minitile.hardware import Target
 from minitile.ir.core import Block, Kernel, Op, Value
@@ -55,7 +55,6 @@ _EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     **emit_warp.EMIT,
     **emit_print.EMIT,
     **emit_hopper.EMIT,
-    **emit_blackwell.EMIT,
     **emit_inline.EMIT,
 }
 
@@ -80,6 +79,8 @@ class _Writer:
         self.kernel = kernel
         self.target = target
         self.w = Emitter(plan(kernel), target)
+        extension = extension_of(target)
+        self.printers = _EMIT if extension is None else {**_EMIT, **extension.printers()}
         self.w.fetch_maps = bool(kernel.attrs.get("resources_are_hints"))
         self.needed = self.w.plan.needed
         self.params: list[tuple[str, str, DType]] = []
@@ -174,7 +175,7 @@ class _Writer:
             w.code.at(op.loc)
             if kind.orders:
                 w.why = op.why
-            emit = _EMIT.get(kind)
+            emit = self.printers.get(kind)
             if emit is not None:
                 emit(w, op)
             elif kind in _CONTROL:

@@ -11,7 +11,8 @@ the tensor map (PTX ISA 8.3, 5.5). The map's swizzle is the layout's."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import product
 
 from minitile.analysis.register_budget import TILE_ROOM, equal_share
@@ -53,23 +54,18 @@ def pipeline(low: Lowering, op: roles.MbarrierPipeline) -> Value:
         low.once["pipelines"] = _initialised(low)
     branch = low.once["pipelines"]
     low.entry.ops.insert(low.entry.ops.index(branch), alloc)
-    inits = branch.then
-    fence = inits.ops[-2:]
-    del inits.ops[-2:]
-    with low.b.inside(inits):
+    with initialising(low, branch):
         start = low.b.emit(thread.BufferAddress(ring)).result
         for word in range(words):
             count = 1 if word < op.slots else op.consumers // WARP * len(ctas)
             with low.b.because(_of_init([op], MBARRIER_INIT)):
                 low.b.emit(hopper.MbarrierInit(low.b.add(start, word * WORD), ring, count))
-    inits.ops += fence
-    low.once["payload", ring] = (1 + op.pair) * sum(math.prod(v.shape) * v.dtype.bytes for v in op.payload)
-    low.once["pair", ring] = op.pair
+    low.once["payload", ring] = sum(math.prod(v.shape) * v.dtype.bytes for v in op.payload)
     low.once["slots", ring] = op.slots
     low.once["common", ring] = op.common
     releases = (o for o in low.kernel.walk() if isinstance(o, roles.ConsumerRelease) and o.pipeline is op.result)
-    low.once["far", ring] = op.pair or leads_others(low, op) or (bool(op.common) and any(o.generic for o in releases))
-    low.once["leader", ring] = leads_others(low, op)
+    low.once["far", ring] = leads_others(low, op) or (bool(op.common) and any(o.generic for o in releases))
+    low.once["leader", ring] = low.once["told first", ring] = leads_others(low, op)
     low.once["acquired", ring] = acquired
     return ring
 
@@ -125,6 +121,31 @@ def _initialised(low: Lowering) -> control.If:
     return branch
 
 
+@contextmanager
+def initialising(low: Lowering, branch: control.If) -> Iterator[None]:
+    """What is emitted inside stands in the branch of `_initialised`, in front of its fence."""
+    fence = branch.then.ops[-2:]
+    del branch.then.ops[-2:]
+    with low.b.inside(branch.then):
+        yield
+    branch.then.ops += fence
+
+
+def take_meeting(low: Lowering) -> tuple[control.If, Op] | None:
+    """The branch that initialises barriers, and what all threads meet at behind it, which goes: the caller puts it
+    behind what else is to be known to all. None where there is no such branch, or something has relied on it since."""
+    branch = low.once.get("pipelines")
+    if branch is None or low.b.block is not low.entry:
+        return None
+    at = low.entry.ops.index(branch) + 1
+    behind = low.entry.ops[at:]
+    if not behind or not isinstance(behind[0], thread.Barrier | hopper.ClusterBarrier):
+        return None
+    if any(op.region_fields or op.syncs() or op.accesses() for op in behind[1:]):
+        return None
+    return branch, low.entry.ops.pop(at)
+
+
 def _of_init(rings: Sequence[roles.MbarrierPipeline], reason: str) -> Origin:
     """Of what makes the words of pipelines fit for use: before are the pipelines, after the copies that arrive
     there."""
@@ -147,12 +168,12 @@ def _in_common(low: Lowering) -> bool:
 
 def _by_others(low: Lowering, op: roles.MbarrierPipeline) -> bool:
     """Whether other blocks of the cluster arrive at a pipeline's barriers."""
-    return bool(op.common) or op.pair or leads_others(low, op)
+    return op.by_others() or leads_others(low, op)
 
 
 def leads_others(low: Lowering, op: roles.MbarrierPipeline) -> bool:
     """Whether the first block of a cluster fills a pipeline's slots for others, too."""
-    return op.leader and math.prod(_cluster(low)) > 1
+    return op.leader and math.prod(cluster_of(low)) > 1
 
 
 def _word(low: Lowering, ring: Value, index: Value, first: int) -> Value:
@@ -181,20 +202,20 @@ def acquire(low: Lowering, op: roles.ProducerAcquire) -> None:
             low.b.emit(wait)
 
 
-def _cluster(low: Lowering) -> tuple[int, int, int]:
+def cluster_of(low: Lowering) -> tuple[int, int, int]:
     cluster: tuple[int, int, int] = low.kernel.attrs.get("cluster", (1, 1, 1))
     return cluster
 
 
 def _ranks(low: Lowering, common: tuple[int, ...]) -> list[Value]:
     """The ranks in the cluster of the blocks that are where this one is in all dimensions but `common`."""
-    sizes = _cluster(low)
+    sizes = cluster_of(low)
     strides = (1, sizes[0], sizes[0] * sizes[1])
     b = low.b
     fixed = b.constant(0)
     for d in range(3):
         if d not in common and sizes[d] > 1:
-            fixed = b.add(fixed, b.mul(_place(low, d), strides[d]))
+            fixed = b.add(fixed, b.mul(place(low, d), strides[d]))
     return [
         b.add(fixed, sum(n * strides[d] for n, d in zip(at, common, strict=True)))
         for at in product(*(range(sizes[d]) for d in common))
@@ -209,21 +230,15 @@ def _share(low: Lowering, common: tuple[int, ...]) -> tuple[Value, Value]:
     for rank in ctas:
         mask = b.add(mask, b.value(arith.Shl(b.constant(1), rank)))
     for d in common:
-        share = b.add(b.mul(share, _cluster(low)[d]), _place(low, d))
+        share = b.add(b.mul(share, cluster_of(low)[d]), place(low, d))
     return share, mask
 
 
-def _place(low: Lowering, dim: int) -> Value:
+def place(low: Lowering, dim: int) -> Value:
     """Where in its cluster the block is, along a dimension."""
-    size = _cluster(low)[dim]
+    size = cluster_of(low)[dim]
     place: Value = low.in_entry(("place", dim), lambda b: b.floormod(low.special(f"ctaid.{'xyz'[dim]}"), size))
     return place
-
-
-def is_even(low: Lowering) -> Value:
-    """Whether the block is the even one of its pair, which issues the products of both."""
-    even: Value = low.in_entry("even", lambda b: b.compare("eq", _place_in_pair(low), 0))
-    return even
 
 
 def is_first(low: Lowering) -> Value:
@@ -234,25 +249,21 @@ def is_first(low: Lowering) -> Value:
     return first
 
 
-def _place_in_pair(low: Lowering) -> Value:
-    return _place(low, _cluster(low).index(2))
-
-
 def receive(low: Lowering, op: roles.ConsumerWait) -> None:
     low.b.emit(hopper.MbarrierWait(full(low, op), low.get(op.pipeline), low.get(op.phase)))
 
 
 def expect(low: Lowering, op: roles.ProducerExpectTx) -> None:
     ring = low.get(op.pipeline)
-    elected = low.once["elected"]
-    if low.once["pair", ring]:
-        elected = low.b.and_(elected, is_even(low))
+    elected, announces = low.once["elected"], low.once.get(("announces", ring))
+    if announces is not None:
+        elected = low.b.and_(elected, announces)
     low.b.emit(hopper.MbarrierExpect(full(low, op), ring, low.once["payload", ring], predicate=elected))
 
 
 def release(low: Lowering, op: roles.ConsumerRelease) -> None:
-    """By one lane of each warp; by one more for each other block that fills the slot, at its barrier. Of a pair's slot
-    at that of the even block, of one that the first block fills for all at that block's."""
+    """By one lane of each warp; by one more for each other block that fills the slot, at its barrier. Of one that the
+    first block fills for all at that block's."""
     if not low.once["acquired", low.get(op.pipeline)]:
         return
     if op.generic and not op.alone:
@@ -266,13 +277,13 @@ def release(low: Lowering, op: roles.ConsumerRelease) -> None:
         lane = low.in_entry("lane 0", lambda b: b.compare("eq", b.floormod(low.tid, WARP), 0))
         if op.condition is not None:
             lane = low.b.and_(lane, low.get(op.condition))
-    there = low.once["pair", low.get(op.pipeline)] or low.once["leader", low.get(op.pipeline)]
+    there = low.once["told first", low.get(op.pipeline)]
     rank = low.b.constant(0) if there else None
     low.b.emit(hopper.MbarrierArrive(empty(low, op), low.get(op.pipeline), predicate=lane, rank=rank, cluster=there))
 
 
 def _release_to_all(low: Lowering, op: roles.ConsumerRelease, common: tuple[int, ...]) -> None:
-    b, sizes = low.b, _cluster(low)
+    b, sizes = low.b, cluster_of(low)
     count = math.prod(sizes[d] for d in common)
     lane = low.in_entry("lane", lambda b: b.floormod(low.tid, 32))
     left, offset = b.floormod(lane, count), b.constant(0)
@@ -403,9 +414,15 @@ def ping_pong_arrive(low: Lowering, op: roles.PingPongArrive) -> None:
 # Copies --------------------------------------------------------------------------------------------------------------
 
 
-def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
+def tma_copy(
+    low: Lowering,
+    op: roles.TmaCopy,
+    shift: tuple[int, Value] | None = None,
+    load: type[hopper.TmaLoad] = hopper.TmaLoad,
+) -> None:
     """A box for each panel and, where there are more rows than a box may have, for each part of them. Of a copy that
-    blocks of a cluster make together, this block's share of the rows."""
+    blocks of a cluster make together, this block's share of the rows. `shift`: along which dimension of the buffer, and
+    how far, the block's part lies behind where the operation says; `load`: what brings a box."""
     b, shared = low.b, shared_layout(op.dst)
     columns, panels, panel_bytes = panels_of(shared)
     start = low.in_entry(("buffer", op.dst), lambda b: b.emit(thread.BufferAddress(low.get(op.dst))).result)
@@ -423,9 +440,9 @@ def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
         for d, (v, t) in enumerate(zip(op.src_indices, op.src_dims, strict=True))
     ]
     mask = None
-    if op.half is not None:
-        along_half = op.src_dims.index(op.half)
-        at[along_half] = b.add(at[along_half], b.mul(_place_in_pair(low), op.dst.shape[op.half]))
+    if shift is not None:
+        dim = op.src_dims.index(shift[0])
+        at[dim] = b.add(at[dim], shift[1])
     if len(ctas) > 1:
         share, mask = _share(low, op.common)
         at[along] = b.add(at[along], b.mul(share, rows))
@@ -434,7 +451,7 @@ def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
         coordinates = [*at[:-1], b.add(at[-1], panel * columns)]
         coordinates[along] = b.add(coordinates[along], part * sides[0])
         b.emit(
-            hopper.TmaLoad(
+            load(
                 b.add(address, panel * panel_bytes + part * math.prod(sides) * op.dst.dtype.bytes),
                 full(low, op),
                 tuple(coordinates[::-1]),
@@ -447,7 +464,6 @@ def tma_copy(low: Lowering, op: roles.TmaCopy) -> None:
                 multicast=mask,
                 evict=op.evict,
                 free=True,
-                pair=op.pair,
             )
         )
 

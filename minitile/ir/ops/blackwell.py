@@ -17,9 +17,16 @@ from minitile.ir.core import Block, Op, Value, attr, maybe, operand, operands, r
 from minitile.ir.effects import Access, Sync
 from minitile.ir.ops.checks import require, require_one_of
 from minitile.ir.ops.explicit import BarrierOp
-from minitile.ir.ops.hopper import Arrival
+from minitile.ir.ops.hopper import Arrival, TmaLoad
 from minitile.ir.ops.product import Product
-from minitile.ir.ops.roles import ConsumerRelease, ProducerAcquire, SlotOp, WarpSpecialized
+from minitile.ir.ops.roles import (
+    ConsumerRelease,
+    MbarrierPipeline,
+    ProducerAcquire,
+    SlotOp,
+    TmaCopy,
+    WarpSpecialized,
+)
 from minitile.ir.ops.tile import Alloc, Dims
 from minitile.ir.ops.views import VIEWS
 from minitile.ir.relations import Relation
@@ -263,6 +270,25 @@ class IssuerSpecialized(WarpSpecialized, name="issuer_specialized"):
     @property
     def programs(self) -> dict[str, Block]:
         return {**super().programs, "issuer": self.issuer}
+
+
+class PairPipeline(MbarrierPipeline, name="pair_pipeline", stage="tile", orders=True):
+    """A pipeline whose slots are those of both blocks of a pair, the payload's halves in each: full in the even block,
+    and released there by both."""
+
+    def by_others(self) -> bool:
+        return True
+
+
+class PairCopy(TmaCopy, name="pair_copy", stage="tile"):
+    """A copy to a slot of a pair: it lands on the barrier of the even block. `half`: the blocks' buffers are halves of
+    the region, along this dimension."""
+
+    half: int | None = attr(None)
+
+
+class PairLoad(TmaLoad, name="pair_load", stage="thread"):
+    """A load whose barrier is that of the even CTA of a pair, at the same place."""
 
 
 class ProductsAcquire(ProducerAcquire, name="products_acquire", stage="tile"):

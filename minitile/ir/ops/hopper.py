@@ -137,8 +137,7 @@ class TmaLoad(Op, name="tma_load", stage="thread"):
 
     `multicast`: a bit for each CTA of the cluster that gets the box, at the same place as here, and the bytes on its
     own barrier at that place; None: this CTA alone. `free`: the threads that have used the buffer there have let the
-    issuing thread know that they are done. `box`: its extents, in the tensor's order of dimensions. `pair`: the barrier
-    is that of the even CTA of a pair, at the same place.
+    issuing thread know that they are done. `box`: its extents, in the tensor's order of dimensions.
     """
 
     address: Value = operand()
@@ -154,7 +153,6 @@ class TmaLoad(Op, name="tma_load", stage="thread"):
     evict: str = attr("")
     free: bool = attr(False)
     box: tuple[int, ...] = attr(())
-    pair: bool = attr(False)
 
     def accesses(self) -> tuple[Access, ...]:
         ctas = "own" if self.multicast is None else "cluster"

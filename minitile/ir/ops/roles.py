@@ -36,7 +36,6 @@ from minitile.ir.types import WGMMA_TOKEN, BufferType, DType, PipelineType, Tile
 class MbarrierPipeline(Op, name="mbarrier_pipeline", stage="tile", orders=True):
     """A ring of `slots` versions of the payload buffers, all free at first. `consumers`: threads that release.
     `common`: the dimensions of the cluster along which blocks fill each other's slots; they move on together, then.
-    `pair`: a slot is that of both blocks of a pair, the payload's halves; of one alone is full in the even one.
     `leader`: the first block of the cluster fills a slot of all blocks at once, when the `consumers` of all blocks have
     released it; each block announces its own bytes."""
 
@@ -44,8 +43,11 @@ class MbarrierPipeline(Op, name="mbarrier_pipeline", stage="tile", orders=True):
     slots: int = attr()
     consumers: int = attr()
     common: tuple[int, ...] = attr(())
-    pair: bool = attr(False)
     leader: bool = attr(False)
+
+    def by_others(self) -> bool:
+        """Whether blocks of the cluster arrive at each other's barriers, however many there are."""
+        return bool(self.common)
 
     def infer(self) -> tuple[Type, ...]:
         named = tuple((v.name or f"buffer{n}", v.type) for n, v in enumerate(self.payload))
@@ -179,8 +181,7 @@ class Refill(ConsumerRelease, name="refill"):
 class TmaCopy(Op, name="tma_copy", stage="tile"):
     """A region of a tensor into a whole version of a shared buffer, by the copy engine; lands on the slot's barrier.
     What lies outside the tensor becomes zeros. `tf32`: f32 is rounded to tf32 on its way. `common`: the dimensions of
-    the cluster along which all blocks make this copy: each brings its part of the rows, to all. `pair`: it lands on the
-    barrier of the even block of a pair. `half`: the blocks' buffers are halves of the region, along this dimension."""
+    the cluster along which all blocks make this copy: each brings its part of the rows, to all."""
 
     wants: ClassVar[str] = "filling"
     src: Value = operand()
@@ -191,8 +192,6 @@ class TmaCopy(Op, name="tma_copy", stage="tile"):
     src_dims: Dims = attr()
     tf32: bool = attr(False)
     common: tuple[int, ...] = attr(())
-    pair: bool = attr(False)
-    half: int | None = attr(None)
     evict: str = attr("")
 
     def accesses(self) -> tuple[Access, ...]:

@@ -140,7 +140,7 @@ class _Walk:
 
     def shown(self, op: Op) -> bool:
         waits = _tokens(op.operands) and not _tokens(op.results)
-        return not op.pure and not op.terminator and bool(op.accesses() or op.syncs() or waits or type(op) in _PIPELINE)
+        return not op.pure and not op.terminator and bool(op.accesses() or op.syncs() or waits or _in_pipeline(op))
 
     def op(self, op: Op, lane: int, y: int, depth: int) -> int:
         self.flow(op)
@@ -159,12 +159,13 @@ class _Walk:
         y = self.joined(lane, y)
         row = self.row(op, self.text(op), self.kind(op), lane, y, depth)
         self.tokens(op, row)
-        if type(op) in _PIPELINE:
-            self.signal(op, row, *_PIPELINE[type(op)])
+        known = _in_pipeline(op)
+        if known is not None:
+            self.signal(op, row, *known)
         for sync in op.syncs():
             self.signals.setdefault((sync.on, _index(op)), []).append(("waits" if sync.acquires else "arrives", row))
         for access in op.accesses():
-            if access.pipeline is not None and access.proxy == "async" and type(op) not in _PIPELINE:
+            if access.pipeline is not None and access.proxy == "async" and known is None:
                 self.signals.setdefault((access.pipeline, _index(op)), []).append(("arrives", row))
         y += 1
         for number, region in enumerate(op.regions):
@@ -197,10 +198,11 @@ class _Walk:
     # What a row says ------------------------------------------------------------------------------------------------
 
     def kind(self, op: Op) -> str:
-        if op.regions and type(op) not in _PIPELINE:
+        known = _in_pipeline(op)
+        if op.regions and known is None:
             return "region"
-        if type(op) in _PIPELINE:
-            return "async" if type(op) is roles.TmaCopy else _PIPELINE[type(op)][0]
+        if known is not None:
+            return "async" if isinstance(op, roles.TmaCopy) else known[0]
         if op.syncs():
             return "waits" if any(sync.acquires for sync in op.syncs()) else "arrives"
         if _tokens(op.results):
@@ -299,6 +301,11 @@ def _last_of_runs(rows: list[Row]) -> list[Row]:
     """Of rows that stand below one another the last."""
     places = {(row.lane, row.depth, row.y) for row in rows}
     return [row for row in rows if (row.lane, row.depth, row.y + 1) not in places]
+
+
+def _in_pipeline(op: Op) -> tuple[str, str] | None:
+    """What an operation of a pipeline, or one derived from it, does; None for any other."""
+    return next((_PIPELINE[kind] for kind in type(op).__mro__ if kind in _PIPELINE), None)
 
 
 def _tokens(values: Iterable[Value]) -> list[Value]:

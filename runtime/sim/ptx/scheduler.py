@@ -372,13 +372,8 @@ class Scheduler:
         waits += machine.barriers.waiting_groups()
         waiters = machine.waiters.all()
         waits += [(each.pc, each.threads) for each in waiters]
-        accesses = []
-        divergent = False
-        for pc, threads in waits:
-            step = self.code[pc]
-            if step.kind is Kind.WARP or step.members is not None or step.ins.name in ("bar", "barrier"):
-                divergent = divergent or any(group.pc == pc for group in self.groups)
-            accesses.append((machine.access("wait", pc, int(threads[0])), len(threads)))
+        accesses = [(machine.access("wait", pc, int(threads[0])), len(threads)) for pc, threads in waits]
+        divergent = self.apart(np.concatenate([np.zeros(0, np.int64), *(each.threads for each in waiters)]))
         listing = "; ".join(f"{number} threads wait at PTX line {each.line} ({each.text})" for each, number in accesses)
         details = "; ".join(
             dict.fromkeys(f"line {self.code[each.pc].ins.line} waits for {each.describe()}" for each in waiters)
@@ -395,6 +390,22 @@ class Scheduler:
         cure = _LEFT_BEHIND if any(self.parted(each.threads) for each in waiters) else ""
         machine.find(Finding(kind, message, first, second, cure=cure))
         raise Fault(kind)
+
+    def apart(self, waiting: Array) -> bool:
+        """Whether threads wait at an instruction for others of their warps which have come to another one that the warp
+        executes together. Those that wait for an mbarrier (`waiting`) would come if that were complete."""
+        for group in self.groups:
+            step = self.code[group.pc]
+            if step.kind is Kind.WARP or step.members is not None or step.ins.name in ("bar", "barrier"):
+                here = np.zeros((self.machine.slots // 32, 32), bool)
+                here.reshape(-1)[self.machine.thread[group.sel]] = True
+                live: Array = (self.machine.barriers.live_lanes()[:, None] >> np.arange(32, dtype=np.uint32)) & 1
+                awaited: Array = np.logical_and(live, ~here)
+                awaited[~here.any(axis=1)] = False
+                awaited.reshape(-1)[waiting] = False
+                if awaited.any():
+                    return True
+        return False
 
     def parted(self, threads: Array) -> bool:
         """Whether others of their warps are elsewhere."""

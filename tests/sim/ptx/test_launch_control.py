@@ -106,6 +106,11 @@ def late_reader() -> Program:
     return inserted(program, "ask", "    @r ld.shared.b128 answer2, [response];", before=False)
 
 
+def flipped() -> str:
+    """The wait of the other phase."""
+    return "    xor.b32 x10, x3, 1;\n" + parts()["wait"].replace("x3;", "x10;")
+
+
 FAULTS: dict[str, tuple[str, Callable[[], Program]]] = {
     "a response read before its phase": ("missing_wait", without("wait")),
     "a response read beside the next request": ("missing_wait", late_reader),
@@ -114,6 +119,27 @@ FAULTS: dict[str, tuple[str, Callable[[], Program]]] = {
     "no bytes expected": (
         "missing_wait",
         lambda: changed(parts(), "expect", "    @lead mbarrier.arrive.shared::cta.b64 _, [bar];"),
+    ),
+    "bytes of two responses expected": (
+        "deadlock",
+        lambda: changed(parts(), "expect", parts()["expect"].replace("16;", "32;")),
+    ),
+    "the other parity": ("missing_wait", lambda: changed(parts(), "wait", flipped())),
+    "asked by two threads": (
+        "missing_wait",
+        lambda: changed(parts(), "ask", parts()["ask"].replace("mov.pred q, lead", "setp.lt.u32 q, tid, 2")),
+    ),
+    "bytes expected in the first CTA alone": (
+        "deadlock",
+        lambda: changed(
+            parts(2),
+            "expect",
+            "    setp.eq.u32 q, rank, 0;\n    and.pred q, q, lead;\n" + parts(2)["expect"].replace("@lead", "@q"),
+        ),
+    ),
+    "a response for the first CTA alone": (
+        "deadlock",
+        lambda: changed(parts(2), "ask", parts(2)["ask"].replace(".multicast::cluster::all", "")),
     ),
     "no request at all": ("deadlock", without("ask")),
     "an mbarrier that is not ready for it": ("missing_proxy_fence", without("init fence")),
@@ -177,9 +203,38 @@ def test_faults(name: str) -> None:
     kind, make = FAULTS[name]
     text = text_with(make())
     assembles(text)
-    cluster = 2 if "multicast" in text else 1
+    cluster = 2 if "multicast" in text or "first CTA alone" in name else 1
     report = simulate(text, np.zeros((1, 8), np.uint32), cluster)
     assert kind in [each.kind for each in report.findings], report.findings
+
+
+SOUND: dict[str, Callable[[], Program]] = {
+    "another warp asks": lambda: {
+        name: text.replace("@lead", "@r").replace("mov.pred q, lead", "mov.pred q, r")
+        if name in ("expect", "ask")
+        else text
+        for name, text in inserted(parts(), "loop", "    setp.eq.u32 r, tid, 32;", before=False).items()
+    },
+    "waits in the CTA's scope": lambda: changed(
+        parts(), "wait", parts()["wait"].replace("parity.acquire.cluster", "parity")
+    ),
+    "announced behind the request": lambda: (
+        parts() | {"expect": "", "work": parts()["expect"] + "\n" + parts()["work"]}
+    ),
+    "only a barrier of the CTA between turns": lambda: changed(parts(), "turn", "    bar.sync 0;"),
+    "read twice": lambda: inserted(parts(), "asked", parts()["read"]),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_programs(name: str) -> None:
+    text = text_with(SOUND[name]())
+    assembles(text)
+    for schedule in SCHEDULES:
+        counts = np.zeros((1, 8), np.uint32)
+        report = simulate(text, counts, schedule=schedule, seed=2)
+        assert not report.findings, str(report.findings[0])
+        np.testing.assert_array_equal(counts, 1)
 
 
 @pytest.mark.parametrize("cluster", [1, 2])

@@ -96,7 +96,17 @@ FAULTS: dict[str, tuple[str, Callable[[], Program]]] = {
         "missing_wait",
         lambda: inserted(without("last meet", "dealloc")(), "acquire", f"{ODD}    @q bra F_done;") | {"end": "F_done:"},
     ),
+    "freed as one CTA's": ("cta_group_mismatch", replaced("dealloc", "cta_group::2", "cta_group::1")),
+    "the permit of one CTA": ("cta_group_mismatch", replaced("relinquish", "cta_group::2", "cta_group::1")),
+    "a commit of one CTA": ("cta_group_mismatch", replaced("commit", "cta_group::2", "cta_group::1")),
     # operands
+    "only the even CTA fills its half": (
+        "uninitialised",
+        lambda: (
+            inserted(threads(), "fill", "    setp.ne.u32 q, rank, 0;\n    @q bra FILLED;")
+            | {"proxy fence": "FILLED:\n" + threads()["proxy fence"]}
+        ),
+    ),
     "the other CTA's operands without a barrier": ("missing_barrier", replaced("meet", MEET, ONE_MEETS)),
     "the other CTA's operands without a proxy fence": ("missing_proxy_fence", without("proxy fence")),
     "the other CTA's operands without the reader's proxy fence": ("missing_proxy_fence", without("acquire")),
@@ -127,6 +137,10 @@ FAULTS: dict[str, tuple[str, Callable[[], Program]]] = {
     "bytes of one CTA expected": (
         "deadlock",
         replaced("expect", str((M + N) * 128), str((M + N) * 64), program=tma),
+    ),
+    "the odd CTA waits for its own mbarrier": (
+        "deadlock",
+        lambda: inserted(tma(), "wait", f"    setp.eq.u32 q, rank, 0;\n    @q bra NOT_ODD;\n{wait('own')}\nNOT_ODD:"),
     ),
     "multiplied before the loads": ("missing_wait", without("full", program=tma)),
     "the mbarrier is not ready for the other CTA": ("missing_barrier", replaced("meet", MEET, ONE_MEETS, program=tma)),

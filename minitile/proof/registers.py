@@ -419,7 +419,7 @@ class Registers:
 
     def less(self, state: State, instance: tuple[Any, ...], kind: str, a: Value, b: Value) -> Value:
         """a < b, of scalars that are uniform; not both are integers."""
-        if kind[0] != "s" and any(isinstance(v, Affine) and not not_negative(v) for v in (a, b)):
+        if kind[0] != "s" and not all(map(_without_sign, (a, b))):
             return compare("lt", kind, *map(rounds, (a, b)))
         if isinstance(a, Counter) and isinstance(b, Counter):
             return UNIFORM
@@ -623,6 +623,13 @@ class Registers:
         if op == "cvt.u64.u32":
             return by_lane(_zero_extended, value)
         return by_lane(_low, value)
+
+
+def _without_sign(value: Value) -> bool:
+    """Whether a test without a sign sees the number that it is, if it is one of a launch or a counter."""
+    if isinstance(value, Counter):
+        return value.value >= 0 and not_negative(Affine(value.terms, 0))
+    return not isinstance(value, Affine) or not_negative(value)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -185,14 +185,17 @@ class Machine(Branches):
                 # The mask must name those that execute it; elect is known for whole warps only.
                 mask = self.value(warp, each.args[-1])
                 named = isinstance(mask, int) and mask % (1 << 32) == lanes and ".sync" in each.op
-                if not named or (each.base == "elect" and lanes != ALL):
+                absent = op.startswith("shfl.sync.idx") and self.operand(warp, each.args[2], 32) == 0 and not lanes & 1
+                if not named or absent or (each.base == "elect" and lanes != ALL):
                     raise Refused(each.line, f"by some lanes of a warp: {each.text}")
+            if each.base == "mma" and lanes != ALL:
+                raise Refused(each.line, "a product by some lanes of a warp")
             if each.base == "ld" and not op.startswith(("ld.param.", "ld.global.", "ld.const.", "ld.local.", *ATOMIC)):
                 raise Refused(each.line, f"not known: {each.op}")
             self.arithmetic(state, warp, each, lanes)
             if self.draws and (each.base == "setp" or each.op.endswith(".pred")) and len(each.writes) == 1:
                 self.renew(warp, each.pc)
-                name_truth(warp, each, *(self.value(warp, arg) for arg in (*each.args[1:3], "")[:2]))
+                name_truth(warp, each, lanes, *(self.value(warp, arg) for arg in (*each.args[1:3], "")[:2]))
         elif each.base == "mbarrier":
             return self.mbarrier(state, warp, each, lanes)
         elif each.base in ("bar", "barrier"):
@@ -215,7 +218,8 @@ class Machine(Branches):
             for name in each.writes:
                 self.put(warp, name, TOP, lanes)
         elif op.startswith(_IDLE):
-            pass
+            if ".aligned" in op and lanes != ALL:
+                raise Refused(each.line, f"by some lanes of a warp: {each.text}")
         else:
             self.generic(state, warp, each, lanes, sure)
         return True
@@ -391,7 +395,9 @@ class Machine(Branches):
         ):
             state.contents[foot.units] = self.stored(state, warp, each, lanes.bit_length() - 1)
         elif self.draws and not load and size == 4 and sure and exact and not foot.clash and "{" not in each.args[1]:
-            number = self.value(warp, each.args[1])
+            name = each.args[1]
+            known = not name.startswith("%") or name in self.program.needed
+            number = self.operand(warp, name, 32) if known else TOP
             if isinstance(number, int) and number < 1 << 31:
                 state.contents.update((word, number) for _, word in foot.shares)
         for name in each.writes:

@@ -32,7 +32,6 @@ from minitile.proof.text import (
     Refused,
     Region,
     is_wait,
-    wide,
 )
 from minitile.proof.tickets import Tickets, drawn, draws, name_truth, of_tickets, placed
 from minitile.proof.values import (
@@ -108,7 +107,6 @@ class Machine(Branches):
         self.named = [self._named(each) for each in program.code]
         self.draws = bool(self.memory.draws)
         self.blocks = [None] * len(program.code) if self.draws else blocks(program, self.touches)
-        self.wide = {name for each in program.code for name in wide(each)}
 
     # -- one instruction
 

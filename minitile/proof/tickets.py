@@ -204,13 +204,14 @@ def superseded(each: Access, new: Access) -> bool:
 
 
 def counts_up(code: Sequence[Instruction], loop: Loop, not_below_0: bool) -> bool:
-    """Whether a counted loop tests its counter, as it is after the step: so all rounds but the first begin below the
-    bound, also without a sign if that is `not_below_0`."""
+    """Whether a counted loop tests its counter in each round, as it is after the step: so all but the first begin below
+    the bound, also without a sign if that is `not_below_0`."""
     inside = code[loop.head : loop.back]
     tests = [i for i in inside if code[loop.back].guard in i.writes]
     steps = [i for i in inside if loop.counter in i.writes]
     return (
         len(tests) == 1
+        and not any(i.base == "bra" and i.pc < tests[0].pc < i.target <= loop.back for i in inside)
         and tests[0].args[1] == loop.counter
         and steps[0].pc < tests[0].pc
         and (not_below_0 or tests[0].op == "setp.lt.s32")

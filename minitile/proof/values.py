@@ -460,7 +460,7 @@ _KEEPS_SIGN = ("add", "mul", "shr", "div", "rem", "min", "max", "and", "shl", "o
 def not_negative(a: Value) -> bool:
     """Whether a value of the launch cannot be negative, if sizes are not."""
     if isinstance(a, int):
-        return a < 1 << 31
+        return 0 <= a < 1 << 31
     if not isinstance(a, Affine) or a.const < 0:
         return False
     return all(c > 0 and _no_negative_symbol(key) for key, c in a.terms)

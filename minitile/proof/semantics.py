@@ -147,13 +147,17 @@ class Machine(Branches):
         return True
 
     def beyond(self, state: State, warp: Warp, each: Instruction) -> None:
-        """What minitile.proof.loops puts where no run may come. `asked`: of sizes alone it is asked for; of what is
-        computed of them it is taken for granted (docs/proof.md), if nothing is known to the contrary."""
+        """What minitile.proof.loops puts where no run may come. `asked`, `sign`: of sizes alone it is asked for; of what
+        is computed of them it is taken for granted (docs/proof.md), if nothing is known to the contrary; `sign`: it
+        must be known (a number below 0 that is compared without a sign)."""
         value = warp.registers.get(each.guard, TOP)
         values, made = lanes_of(value), {key[0] for key in symbols_in(value)}
-        asked = each.op.endswith(".asked") and made <= {"param", "above", "not", "lt"}
-        if any(self.truth(state, values[lane], asked) == 1 - each.negated for lane in bits(warp.mask)):
+        asked = each.op.endswith((".asked", ".sign")) and made <= {"param", "above", "not", "lt"}
+        truths = [self.truth(state, values[lane], asked) for lane in bits(warp.mask)]
+        if 1 - each.negated in truths:
             raise Refused(each.line, "a loop that passes by its bound")
+        if each.op.endswith(".sign") and any(truth != int(each.negated) for truth in truths):
+            raise Refused(each.line, "a loop tests without a sign what may be below 0")
         warp.pc += 1
 
     def pass_region(self, warp: Warp, region: Region) -> None:

@@ -318,9 +318,9 @@ def _refuse_forms(text: str) -> None:
 
 
 def _parameters(header: str) -> dict[str, int]:
-    """Parameters by name: their bits, 0 for arrays of bytes."""
+    """Parameters by name: their bits, 0 for arrays of bytes and for what is no integer, and so no size."""
     each = re.compile(r"\.param\s+([^,)]*?)([\w$]+)\s*(\[\d*\])?\s*(?=[,)\n])")
-    types = ((m[2], re.findall(r"\.[busf](\d+)\b", m[1]), m[3]) for m in each.finditer(re.sub(r"//[^\n]*", "", header)))
+    types = ((m[2], re.findall(r"\.[bus](\d+)\b", m[1]), m[3]) for m in each.finditer(re.sub(r"//[^\n]*", "", header)))
     return {name: 0 if array or not bits else int(bits[0]) for name, bits, array in types}
 
 

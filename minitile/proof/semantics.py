@@ -46,6 +46,7 @@ from minitile.proof.values import (
     Value,
     lanes_of,
     launch_wide,
+    made,
     not_negative,
     rounds,
     symbol,
@@ -147,9 +148,9 @@ class Machine(Branches):
         return True
 
     def beyond(self, state: State, warp: Warp, each: Instruction) -> None:
-        """What minitile.proof.loops puts where no run may come. `asked`, `sign`: of sizes alone it is asked for; of what
-        is computed of them it is taken for granted (docs/proof.md), if nothing is known to the contrary; `sign`: it
-        must be known (a number below 0 that is compared without a sign)."""
+        """What minitile.proof.loops puts where no run may come. `asked`, `sign`: of sizes alone it is asked for. Of
+        what is computed of them it is taken for granted (docs/proof.md), if nothing is known to the contrary. `sign`:
+        it must be known, since a number that may be below 0 is compared without a sign."""
         value = warp.registers.get(each.guard, TOP)
         values, made = lanes_of(value), {key[0] for key in symbols_in(value)}
         asked = each.op.endswith((".asked", ".sign")) and made <= {"param", "above", "not", "lt"}
@@ -414,6 +415,8 @@ class Machine(Branches):
                 told = not each.op.endswith(".s32") and (isinstance(value, int) or variables_in(value))
                 if size == 4 and not told and not not_negative(value):
                     value = unknown(value)  # the register may be of 64 bits
+                if size == 4 and told and name in self.wide and isinstance(value, Affine) and not not_negative(value):
+                    value = made("unsigned", value)
             self.put(warp, name, value, lanes)
 
     def footprint(

@@ -24,6 +24,10 @@ OPERATIONS = {
     "a divisor beyond 32 bits": NOT_32 + "setp.eq.u32 %p3, %r4, 4;" + unless("%p3"),
     "a shift by more than 16 bits": "shl.b16 %h1, 1, 65536; cvt.u32.u16 %r3, %h1; setp.eq.u32 %p3, %r3, 1;"
     + unless("%p3"),
+    "32 bits without a sign, stored for all, are loaded into 64": "ld.global.u32 %r3, [%d1];"
+    " @%p0 st.shared.u32 [%r1+512], %r3; bar.sync 0; ld.shared.u32 %r4, [%r1+512];"
+    " cvt.s64.s32 %d3, %r4; ld.shared.u32 %d4, [%r1+512]; sub.s64 %d3, %d3, %d4; setp.eq.s64 %p3, %d3, 0;"
+    + unless("%p3"),
     "32 bits without a sign are loaded into 64": G + "ld.global.u32 %r3, [%d2]; cvt.s64.s32 %d3, %r3;"
     " ld.global.u32 %d4, [%d2]; sub.s64 %d3, %d3, %d4; setp.eq.s64 %p3, %d3, 0;" + unless("%p3"),
 }  # fmt: skip

@@ -52,6 +52,7 @@ from minitile.proof.values import (
     unknown,
     variables_in,
     with_residues,
+    without_sign,
 )
 
 FAR = -(1 << 40)  # below all that is asked
@@ -522,10 +523,9 @@ class Registers:
             found = re.fullmatch(r"\[(\w+)\]", args[1])
             return symbol("param", found[1]) if found and self.program.parameters.get(found[1]) == int(said[0]) else TOP
         if form == "loaded":
-            found_loaded, is_wide = self.loaded(warp, args[1], said[0]), args[0] in self.wide
-            if isinstance(found_loaded, Affine) and is_wide and said[0] in ("u32", "b32"):
-                return made("unsigned", found_loaded)  # into a register of 64 bits
-            return found_loaded
+            found_loaded = self.loaded(warp, args[1], said[0])
+            extended = args[0] in self.wide and said[0] in ("u32", "b32")
+            return without_sign(found_loaded) if extended else found_loaded
         if form == "integer":
             name, kind = said[0][:3], said[1]
             a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
@@ -747,8 +747,7 @@ def _low(value: Value) -> Value:
 
 
 def _zero_extended(value: Value) -> Value:
-    value = rounds(value)
-    return made("unsigned", value) if isinstance(value, Affine) and not not_negative(value) else value
+    return without_sign(rounds(value))
 
 
 def _extended(value: Value) -> Value:

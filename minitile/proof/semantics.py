@@ -44,15 +44,16 @@ from minitile.proof.values import (
     Ticket,
     Token,
     Value,
+    by_lane,
     lanes_of,
     launch_wide,
-    made,
     not_negative,
     rounds,
     symbol,
     symbols_in,
     unknown,
     variables_in,
+    without_sign,
 )
 
 _IDLE = (
@@ -415,8 +416,8 @@ class Machine(Branches):
                 told = not each.op.endswith(".s32") and (isinstance(value, int) or variables_in(value))
                 if size == 4 and not told and not not_negative(value):
                     value = unknown(value)  # the register may be of 64 bits
-                if size == 4 and told and name in self.wide and isinstance(value, Affine) and not not_negative(value):
-                    value = made("unsigned", value)
+                if size == 4 and told and name in self.wide:
+                    value = by_lane(without_sign, value)
             self.put(warp, name, value, lanes)
 
     def footprint(

@@ -456,6 +456,11 @@ def _by_constant(name: str, a: Affine, b: int, width: int, is_signed: bool) -> V
 _KEEPS_SIGN = ("add", "mul", "shr", "div", "rem", "min", "max", "and", "shl", "or")
 
 
+def without_sign(a: Value) -> Value:
+    """32 bits as a number of 64 that is not negative."""
+    return made("unsigned", a) if isinstance(a, Affine) and not not_negative(a) else a
+
+
 @lru_cache(maxsize=1 << 16)
 def not_negative(a: Value) -> bool:
     """Whether a value of the launch cannot be negative, if sizes are not."""

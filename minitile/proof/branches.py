@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from minitile.proof.divergence import diverge
+from minitile.proof.divergence import diverge, is_closed
 from minitile.proof.products import Products
 from minitile.proof.registers import Fork
 from minitile.proof.state import State, Warp, bits
@@ -309,7 +309,8 @@ class Branches(Products):
             )
             if not known and asked and not self.computes[each.pc]:
                 taken, known = self.lanes(state, warp, each), True
-            if not known or (arms and taken not in (0, warp.mask)):
+            parts = known and arms and taken not in (0, warp.mask)
+            if not known or (parts and not is_closed(self.program.code, each)):
                 self.perhaps(state, warp, each.pc, self.open[each.pc])
                 return
         if each.guard and (self.loose[each.pc] or each.pc in self.rounds) and not self.possible(state, warp, each)[1]:

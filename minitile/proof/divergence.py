@@ -20,8 +20,7 @@ def diverge(code: Sequence[Instruction], warp: Warp, each: Instruction, taken: i
             warp.stack += ((each.pc + 1, warp.mask),)
         warp.mask, warp.pc = taken, each.target
         return
-    leaves = code[each.target - 1]
-    if leaves.pc > each.pc and leaves.base == "bra" and not leaves.guard and leaves.target > each.target:
+    if leaves := _leaves(code, each):
         _closed(code, each, each.pc + 1, leaves.target, leaves)
         warp.stack += ((leaves.target, warp.mask), (each.target, taken))
     else:
@@ -30,6 +29,23 @@ def diverge(code: Sequence[Instruction], warp: Warp, each: Instruction, taken: i
             warp.stack += ((each.target, warp.mask),)
     warp.mask &= ~taken
     warp.pc += 1
+
+
+def is_closed(code: Sequence[Instruction], each: Instruction) -> bool:
+    """Whether lanes of a warp may part at a forward branch."""
+    leaves = _leaves(code, each)
+    try:
+        _closed(code, each, each.pc + 1, leaves.target if leaves else each.target, leaves)
+    except Refused:
+        return False
+    return True
+
+
+def _leaves(code: Sequence[Instruction], each: Instruction) -> Instruction | None:
+    """The jump that ends the first way of a forward branch, where there is a second one behind it."""
+    last = code[each.target - 1]
+    both = last.pc > each.pc and last.base == "bra" and not last.guard and last.target > each.target
+    return last if both else None
 
 
 def _closed(
@@ -51,4 +67,4 @@ def _closed(
             raise Refused(each.line, "a label inside of a branch that lanes of a warp take differently")
 
 
-__all__ = ["diverge"]
+__all__ = ["diverge", "is_closed"]

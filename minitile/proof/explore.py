@@ -176,7 +176,7 @@ class Explorer:
         self.most_states, self.found, self.steps = most_states, found, 0
         self.seconds, self.until = seconds, time.thread_time() + seconds
         self._foreseen: dict[tuple[int, str], Value] = {}
-        self.starts = self._starts()
+        self.starts, self.again = self._starts(), self._again()
         # Where counters are set before their loops, and where each register is written.
         self.sets = {
             loop.counter: sum(
@@ -199,6 +199,27 @@ class Explorer:
                 if name in out and not (each.base == "add" and each.args[1] == name):
                     out[name].append(each.args[1] if each.base == "mov" and not each.guard else "")
         return out
+
+    def _again(self) -> frozenset[int]:
+        """Heads of counted loops that a warp may come to again while no counter around them has grown: by a way back
+        that is no counted loop's, or by one whose step a branch passes by."""
+        code, loops = self.program.code, self.program.loops
+        ways = [each for each in code if each.base == "bra" and 0 <= each.target <= each.pc]
+        found = set()
+        for loop in loops:
+            around = [o for o in loops if o is not loop and o.head <= loop.head <= o.back]
+            grows = {loop.back, *(o.back for o in around if self._always_grows(o.head, o.back, o.counter))}
+            for way in ways:
+                within = loop.head <= way.target and way.pc <= loop.back
+                if way.pc not in grows and not within and way.target <= loop.back and way.pc >= loop.head:
+                    found.add(loop.head)
+        return frozenset(found)
+
+    def _always_grows(self, head: int, back: int, counter: str) -> bool:
+        """Whether each round of a loop comes past the step of its counter."""
+        code = self.program.code
+        step = next(pc for pc in range(head, back) if counter in code[pc].writes)
+        return not any(each.base == "bra" and each.pc < step < each.target <= back for each in code[head:back])
 
     def explore(self) -> list[State]:
         """The states at questions, in normal form."""
@@ -370,11 +391,12 @@ class Explorer:
         for loop in self._loops_ahead(warp):
             around = tuple(v for v in self.machine.around[loop.head] if v is not loop)
             inside = loop.head <= warp.pc <= loop.back and isinstance(warp.registers.get(loop.counter), Counter)
-            if (inside and not around) or self.machine.generation[loop.head] != base[2]:
+            again = loop.head in self.again
+            if (inside and not around and not again) or self.machine.generation[loop.head] != base[2]:
                 continue
             if not any(self._start_terms(warp, arg) in (None, base[0]) for arg in self.starts[loop.counter]):
                 continue
-            if len(around) == len(base[1]) and self._may_reach(warp, loop, around, base[1]):
+            if len(around) == len(base[1]) and (again or self._may_reach(warp, loop, around, base[1])):
                 return True
         return False
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from minitile.proof.events import Access, Footprint
 from minitile.proof.state import ALL, State, Warp, lanes_in
-from minitile.proof.text import Fault
+from minitile.proof.text import Fault, Refused
 from minitile.proof.tickets import Tickets, apart, spoil, superseded
 
 
@@ -127,6 +127,8 @@ class Memory:
                 if apart(ticket, each.ticket):
                     continue
                 _ordered(each, warp, line, knows, own, foot, asynchronous)
+            elif atomic and each.adds not in (0, adds) and each.id & ~knows and self.meet(each.foot, foot):
+                raise Refused(line, f"changes a word while line {each.line} need not have drawn from it")
         if write:
             if self.draws:
                 spoil(state, self.draws, units, adds)
@@ -180,8 +182,8 @@ def _ordered(
 
 def _superseded(each: Access, knows: int, new: Access) -> bool:
     """Whether all that must be ordered behind `each` must be ordered behind the new access, and then is behind both."""
-    if (new.atomic and each.atomic and each.by != new.by) or not superseded(each, new):
-        return False
+    if (new.atomic and not (each.atomic and each.by == new.by)) or not superseded(each, new):
+        return False  # other atomics conflict with `each`, not with the new one
     fenced = each.asynchronous and not each.fence  # it asks for no fence
     same = each.by == new.by and (new.asynchronous or each.foot.lanes == new.foot.lanes)
     if (

@@ -23,8 +23,11 @@ from minitile.proof.values import (
 )
 
 Exact = Callable[..., int]
-# Of these the result hangs on more than the operands, or on other lanes.
-_NOT_PURE = ("ld", "shfl", "elect", "vote", "redux", "match", "activemask", "mma", "cvta", "mapa")
+# Of these the result hangs on more than the operands (a carry), or on other lanes.
+_NOT_PURE = (
+    *("ld", "shfl", "elect", "vote", "redux", "match", "activemask", "mma", "cvta", "mapa"),
+    *("addc", "subc", "madc"),
+)
 _REAL = re.compile(r"0[fd][0-9a-fA-F]+|-?\d+\.\d*(?:[eE][-+]?\d+)?")
 
 
@@ -131,10 +134,13 @@ def computed(op: str, values: tuple[Value, ...]) -> Value:
     if op == "bfe.u32" and values[0] is TOP and isinstance(values[2], int) and values[2] & 255 <= 14:
         return Among(0, 1, 1 << (values[2] & 255))
     exact, width = _exact(op), _width(op)
+    widths = (
+        (width, 32) if op.startswith(("shl.", "shr.")) else (width,) * len(values)
+    )  # how far is a number of 32 bits
 
     def one(*each: Value) -> Value:
         if exact is not None and all(isinstance(v, int) for v in each):
-            return exact(*(v % (1 << width) for v in each))
+            return exact(*(v % (1 << bits) for v, bits in zip(each, widths, strict=True)))
         each = tuple(map(rounds, each))
         if exact is not None and all(launch_wide(v) for v in each):
             return made(op, each)

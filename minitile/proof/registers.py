@@ -17,7 +17,7 @@ from minitile.proof.blocks import Block
 from minitile.proof.launches.implied import above_of_quotient, from_facts, from_quotients, least_by_grid
 from minitile.proof.operations import computed, is_real
 from minitile.proof.state import ALL, State, Warp, lanes_in
-from minitile.proof.text import ATOMIC, INTEGER, Instruction, Launch, Program, Refused
+from minitile.proof.text import ATOMIC, INTEGER, Instruction, Launch, Program, Refused, wide
 from minitile.proof.values import (
     NEAR,
     SMALL,
@@ -52,6 +52,7 @@ from minitile.proof.values import (
     unknown,
     variables_in,
     with_residues,
+    without_sign,
 )
 
 FAR = -(1 << 40)  # below all that is asked
@@ -128,6 +129,7 @@ class Registers:
         self.asked = False  # whether an answer was made use of
         self.left: dict[tuple[Any, ...], tuple[Value, ...]] = {}  # what blocks leave, by place and what they read
         self.in_grid = least_by_grid(launch.grid)
+        self.wide = {name for each in program.code for name in wide(each)}
         self.wanted: dict[Any, int] = {}  # moduli by which counters would have to be known
         given = {("param", name): (n, 0) for name, n in launch.divides.items() if n >= WORTHWHILE}
         self.residues = given | {key: each for key, each in residues.items() if is_symbol(key)}
@@ -419,7 +421,7 @@ class Registers:
 
     def less(self, state: State, instance: tuple[Any, ...], kind: str, a: Value, b: Value) -> Value:
         """a < b, of scalars that are uniform; not both are integers."""
-        if kind[0] != "s" and any(isinstance(v, Affine) and not not_negative(v) for v in (a, b)):
+        if kind[0] != "s" and not all(map(_without_sign, (a, b))):
             return compare("lt", kind, *map(rounds, (a, b)))
         if isinstance(a, Counter) and isinstance(b, Counter):
             return UNIFORM
@@ -521,7 +523,9 @@ class Registers:
             found = re.fullmatch(r"\[(\w+)\]", args[1])
             return symbol("param", found[1]) if found and self.program.parameters.get(found[1]) == int(said[0]) else TOP
         if form == "loaded":
-            return self.loaded(warp, args[1], said[0])
+            found_loaded = self.loaded(warp, args[1], said[0])
+            extended = args[0] in self.wide and said[0] in ("u32", "b32")
+            return without_sign(found_loaded) if extended else found_loaded
         if form == "integer":
             name, kind = said[0][:3], said[1]
             a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
@@ -594,11 +598,12 @@ class Registers:
         bound, limit = (a, b) if isinstance(a, Affine) else (b, a)
         if not isinstance(limit, int) or not 0 < limit <= self.small or variables_in(bound):
             return None
-        if not self.above(state, ((), self.instance(warp, pc), 0), -1, bound):
-            return bound
-        for n in range(limit):
-            if not self.above(state, ((), self.instance(warp, pc), 0), n, bound):
-                return n
+        for n in range(-1, limit):
+            above = self.above(state, ((), self.instance(warp, pc), 0), n, bound)
+            if above not in (0, 1):
+                return None  # within rounds of which it is not known which
+            if not above:
+                return n if n >= 0 else bound
         return limit
 
     def moved(self, warp: Warp, each: Instruction, width: int) -> Value:
@@ -623,6 +628,13 @@ class Registers:
         if op == "cvt.u64.u32":
             return by_lane(_zero_extended, value)
         return by_lane(_low, value)
+
+
+def _without_sign(value: Value) -> bool:
+    """Whether a test without a sign sees the number that it is, if it is one of a launch or a counter."""
+    if isinstance(value, Counter):
+        return value.value >= 0 and not_negative(Affine(value.terms, 0))
+    return not isinstance(value, Affine) or not_negative(value)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -735,8 +747,7 @@ def _low(value: Value) -> Value:
 
 
 def _zero_extended(value: Value) -> Value:
-    value = rounds(value)
-    return made("unsigned", value) if isinstance(value, Affine) and not not_negative(value) else value
+    return without_sign(rounds(value))
 
 
 def _extended(value: Value) -> Value:

@@ -32,7 +32,6 @@ from minitile.proof.text import (
     Refused,
     Region,
     is_wait,
-    wide,
 )
 from minitile.proof.tickets import Tickets, drawn, draws, name_truth, of_tickets, placed
 from minitile.proof.values import (
@@ -45,6 +44,7 @@ from minitile.proof.values import (
     Ticket,
     Token,
     Value,
+    by_lane,
     lanes_of,
     launch_wide,
     not_negative,
@@ -53,6 +53,7 @@ from minitile.proof.values import (
     symbols_in,
     unknown,
     variables_in,
+    without_sign,
 )
 
 _IDLE = (
@@ -108,7 +109,6 @@ class Machine(Branches):
         self.named = [self._named(each) for each in program.code]
         self.draws = bool(self.memory.draws)
         self.blocks = [None] * len(program.code) if self.draws else blocks(program, self.touches)
-        self.wide = {name for each in program.code for name in wide(each)}
 
     # -- one instruction
 
@@ -149,13 +149,17 @@ class Machine(Branches):
         return True
 
     def beyond(self, state: State, warp: Warp, each: Instruction) -> None:
-        """What minitile.proof.loops puts where no run may come. `asked`: of sizes alone it is asked for; of what is
-        computed of them it is taken for granted (docs/proof.md), if nothing is known to the contrary."""
+        """What minitile.proof.loops puts where no run may come. `asked`, `sign`: of sizes alone it is asked for. Of
+        what is computed of them it is taken for granted (docs/proof.md), if nothing is known to the contrary. `sign`:
+        it must be known, since a number that may be below 0 is compared without a sign."""
         value = warp.registers.get(each.guard, TOP)
         values, made = lanes_of(value), {key[0] for key in symbols_in(value)}
-        asked = each.op.endswith(".asked") and made <= {"param", "above", "not", "lt"}
-        if any(self.truth(state, values[lane], asked) == 1 - each.negated for lane in bits(warp.mask)):
+        asked = each.op.endswith((".asked", ".sign")) and made <= {"param", "above", "not", "lt"}
+        truths = [self.truth(state, values[lane], asked) for lane in bits(warp.mask)]
+        if 1 - each.negated in truths:
             raise Refused(each.line, "a loop that passes by its bound")
+        if each.op.endswith(".sign") and any(truth != int(each.negated) for truth in truths):
+            raise Refused(each.line, "a loop tests without a sign what may be below 0")
         warp.pc += 1
 
     def pass_region(self, warp: Warp, region: Region) -> None:
@@ -185,14 +189,17 @@ class Machine(Branches):
                 # The mask must name those that execute it; elect is known for whole warps only.
                 mask = self.value(warp, each.args[-1])
                 named = isinstance(mask, int) and mask % (1 << 32) == lanes and ".sync" in each.op
-                if not named or (each.base == "elect" and lanes != ALL):
+                absent = op.startswith("shfl.sync.idx") and self.operand(warp, each.args[2], 32) == 0 and not lanes & 1
+                if not named or absent or (each.base == "elect" and lanes != ALL):
                     raise Refused(each.line, f"by some lanes of a warp: {each.text}")
+            if each.base == "mma" and lanes != ALL:
+                raise Refused(each.line, "a product by some lanes of a warp")
             if each.base == "ld" and not op.startswith(("ld.param.", "ld.global.", "ld.const.", "ld.local.", *ATOMIC)):
                 raise Refused(each.line, f"not known: {each.op}")
             self.arithmetic(state, warp, each, lanes)
             if self.draws and (each.base == "setp" or each.op.endswith(".pred")) and len(each.writes) == 1:
                 self.renew(warp, each.pc)
-                name_truth(warp, each, *(self.value(warp, arg) for arg in (*each.args[1:3], "")[:2]))
+                name_truth(warp, each, lanes, *(self.value(warp, arg) for arg in (*each.args[1:3], "")[:2]))
         elif each.base == "mbarrier":
             return self.mbarrier(state, warp, each, lanes)
         elif each.base in ("bar", "barrier"):
@@ -215,7 +222,8 @@ class Machine(Branches):
             for name in each.writes:
                 self.put(warp, name, TOP, lanes)
         elif op.startswith(_IDLE):
-            pass
+            if ".aligned" in op and lanes != ALL:
+                raise Refused(each.line, f"by some lanes of a warp: {each.text}")
         else:
             self.generic(state, warp, each, lanes, sure)
         return True
@@ -391,7 +399,9 @@ class Machine(Branches):
         ):
             state.contents[foot.units] = self.stored(state, warp, each, lanes.bit_length() - 1)
         elif self.draws and not load and size == 4 and sure and exact and not foot.clash and "{" not in each.args[1]:
-            number = self.value(warp, each.args[1])
+            name = each.args[1]
+            known = not name.startswith("%") or name in self.program.needed
+            number = self.operand(warp, name, 32) if known else TOP
             if isinstance(number, int) and number < 1 << 31:
                 state.contents.update((word, number) for _, word in foot.shares)
         for name in each.writes:
@@ -406,6 +416,8 @@ class Machine(Branches):
                 told = not each.op.endswith(".s32") and (isinstance(value, int) or variables_in(value))
                 if size == 4 and not told and not not_negative(value):
                     value = unknown(value)  # the register may be of 64 bits
+                if size == 4 and told and name in self.wide:
+                    value = by_lane(without_sign, value)
             self.put(warp, name, value, lanes)
 
     def footprint(

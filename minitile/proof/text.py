@@ -318,9 +318,9 @@ def _refuse_forms(text: str) -> None:
 
 
 def _parameters(header: str) -> dict[str, int]:
-    """Parameters by name: their bits, 0 for arrays of bytes."""
+    """Parameters by name: their bits, 0 for arrays of bytes and for what is no integer, and so no size."""
     each = re.compile(r"\.param\s+([^,)]*?)([\w$]+)\s*(\[\d*\])?\s*(?=[,)\n])")
-    types = ((m[2], re.findall(r"\.[busf](\d+)\b", m[1]), m[3]) for m in each.finditer(re.sub(r"//[^\n]*", "", header)))
+    types = ((m[2], re.findall(r"\.[bus](\d+)\b", m[1]), m[3]) for m in each.finditer(re.sub(r"//[^\n]*", "", header)))
     return {name: 0 if array or not bits else int(bits[0]) for name, bits, array in types}
 
 
@@ -681,8 +681,9 @@ def _needed(
                     todo += [(each.pc, name) for name in registers(arg)]
             if each.guard and not _is_unseen(each):
                 todo.append((each.pc, each.guard))
-        if each.base in _OF_LANES and each.args:
-            todo += [(each.pc, name) for name in registers(each.args[-1])]
+        if each.base in (*_OF_LANES, "mma") and each.args:
+            masks = registers(each.args[-1]) if each.base in _OF_LANES else ()
+            todo += [(each.pc, name) for name in (*masks, each.guard) if name]
     if any(DRAW.fullmatch(each.op) for each in code):  # and where counters begin
         for each in code:
             if each.op.startswith("st.shared.") and each.args[1].startswith("%"):
@@ -709,7 +710,8 @@ def _needed(
 
 
 def _next_kept(code: list[Instruction], needed: frozenset[str]) -> tuple[int, ...]:
-    """Skips arithmetic that nothing depends on; registers of products are kept, for their fences."""
+    """Skips arithmetic that nothing depends on; registers of products are kept, for their fences, and what lanes of a
+    warp must come to together."""
     products: set[str] = set()
     for each in code:
         if each.op.startswith("wgmma.mma_async"):
@@ -720,7 +722,7 @@ def _next_kept(code: list[Instruction], needed: frozenset[str]) -> tuple[int, ..
     out = list(range(len(code) + 1))
     for each in reversed(code):
         touched = {*each.writes, *each.reads}
-        idle = each.base in ARITHMETIC and not each.op.startswith(("shfl", "elect", "ld.shared"))
+        idle = each.base in ARITHMETIC and not each.op.startswith((*_OF_LANES, "mma", "ld.shared"))
         if idle and each.pc not in targets and needed.isdisjoint(each.writes) and products.isdisjoint(touched):
             out[each.pc] = out[each.pc + 1]
     return tuple(out)

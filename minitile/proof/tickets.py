@@ -33,6 +33,7 @@ from minitile.proof.values import (
     Value,
     by_lane,
     join,
+    lanes_of,
     not_negative,
     signed,
 )
@@ -80,9 +81,12 @@ def renew(warp: Warp, names: frozenset[str], pc: int) -> None:
             warp.registers[name] = without(value, pc)
 
 
-def name_truth(warp: Warp, each: Instruction, a: Value, b: Value) -> None:
-    """Gives what a test or a logical operation of predicates has left unknown its name. `a`, `b`: what it compares."""
-    own = (each.pc,)
+def name_truth(warp: Warp, each: Instruction, lanes: int, a: Value, b: Value) -> None:
+    """Gives what a test or a logical operation of predicates has left unknown in these lanes its name. `a`, `b`: what
+    it compares. The second result of a test is the contrary: it has none."""
+    own, result = (each.pc,), each.writes[0]
+    if each.args[0].partition("|")[0] != result:
+        return
 
     def named(value: Value, x: Value, y: Value) -> Value:
         if value is TOP:
@@ -91,10 +95,10 @@ def name_truth(warp: Warp, each: Instruction, a: Value, b: Value) -> None:
             return Perhaps(_union((own,), value.truths), (own,))
         return value
 
-    result = each.writes[0]
     value = warp.registers.get(result, TOP)
     if isinstance(value, tuple) or value is TOP or isinstance(value, Perhaps):
-        warp.registers[result] = by_lane(named, value, a, b)
+        found = zip(lanes_of(value), lanes_of(by_lane(named, value, a, b)), strict=True)
+        warp.registers[result] = join(tuple(new if lanes >> n & 1 else old for n, (old, new) in enumerate(found)))
 
 
 def _below(op: str, a: Value, b: Value) -> tuple[tuple[int, ...], ...]:
@@ -200,13 +204,14 @@ def superseded(each: Access, new: Access) -> bool:
 
 
 def counts_up(code: Sequence[Instruction], loop: Loop, not_below_0: bool) -> bool:
-    """Whether a counted loop tests its counter, as it is after the step: so all rounds but the first begin below the
-    bound, also without a sign if that is `not_below_0`."""
+    """Whether a counted loop tests its counter in each round, as it is after the step: so all but the first begin below
+    the bound, also without a sign if that is `not_below_0`."""
     inside = code[loop.head : loop.back]
     tests = [i for i in inside if code[loop.back].guard in i.writes]
     steps = [i for i in inside if loop.counter in i.writes]
     return (
         len(tests) == 1
+        and not any(i.base == "bra" and i.pc < tests[0].pc < i.target <= loop.back for i in inside)
         and tests[0].args[1] == loop.counter
         and steps[0].pc < tests[0].pc
         and (not_below_0 or tests[0].op == "setp.lt.s32")

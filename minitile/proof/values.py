@@ -456,11 +456,16 @@ def _by_constant(name: str, a: Affine, b: int, width: int, is_signed: bool) -> V
 _KEEPS_SIGN = ("add", "mul", "shr", "div", "rem", "min", "max", "and", "shl", "or")
 
 
+def without_sign(a: Value) -> Value:
+    """32 bits as a number of 64 that is not negative."""
+    return made("unsigned", a) if isinstance(a, Affine) and not not_negative(a) else a
+
+
 @lru_cache(maxsize=1 << 16)
 def not_negative(a: Value) -> bool:
     """Whether a value of the launch cannot be negative, if sizes are not."""
     if isinstance(a, int):
-        return a < 1 << 31
+        return 0 <= a < 1 << 31
     if not isinstance(a, Affine) or a.const < 0:
         return False
     return all(c > 0 and _no_negative_symbol(key) for key, c in a.terms)

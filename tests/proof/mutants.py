@@ -219,13 +219,13 @@ def texts() -> list[Text]:
 
 def _collected() -> list[tuple[str, dict[str, Any]]]:
     """Small texts, each once."""
-    from tests.proof import mutant_texts, test_agreement, test_attacks, test_values
+    from tests.proof import mutant_texts, test_agreement, test_attacks, test_preconditions, test_values
     from tests.proof.test_rules import texts as of_rules
     from tests.proof.test_text import HEAD
 
     bodies: list[tuple[str, int]] = []
-    for module in (test_values, test_attacks):
-        for group in ("BROKEN", "SOUND", "BODIES"):
+    for module in (test_values, test_attacks, test_preconditions):
+        for group in ("BROKEN", "SOUND", "BODIES", "LOOPS"):
             bodies += [(body, 65536) for body in getattr(module, group, {}).values()]
     for name in dir(test_agreement):
         for mark in getattr(getattr(test_agreement, name), "pytestmark", ()):

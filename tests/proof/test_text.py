@@ -236,7 +236,7 @@ ROLE = "setp.eq.u32 %p5, %r0, 32; setp.lt.u32 %p3, %r0, 32; @!%p3 bra $z; {}\n b
         ),
         (f"{FENCE_OF_64} {INIT}", "less than four warps"),
         ("fence.proxy.alias;", "not known: fence"),
-        ("@%p0 elect.sync _|%p4, 0xffffffff;", "may differ in the warp"),
+        ("@%p0 elect.sync _|%p4, 0xffffffff;", "by some lanes of a warp"),
         ("elect.sync _|%p4, 0x0000ffff;", "by some lanes of a warp"),
         ("@%p0 stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r0};", "a matrix by some lanes"),
         ("st.shared.b256 [%r2], %r0;", "not known: st.shared.b256"),

@@ -224,16 +224,16 @@ def _before_the_first(flow: Flow, form: Test, line: int) -> list[Statement]:
     offset = form.more + (form.by if form.at < form.place else 0)
     out = [made(line, "add.s32", first, form.counter, str(offset))]
 
-    def never(how: str, a: str, b: str) -> Iterator[Statement]:
+    def never(how: str, a: str, b: str, what: str) -> Iterator[Statement]:
         yield made(line, f"setp.{how}.s32", found, a, b)
-        yield Statement(line, (), found, False, "~beyond.asked", ())
+        yield Statement(line, (), found, False, f"~beyond.{what}", ())
 
     if form.how == "ne":
-        out += never("gt" if form.by > 0 else "lt", first, form.bound)
+        out += never("gt" if form.by > 0 else "lt", first, form.bound, "asked")
     elif form.by < 0:
-        out += never("lt", first, "0")
+        out += never("lt", first, "0", "sign")
         least = -form.by - (form.how == "gt")
-        out += [made(line, "mov.b32", first, form.bound), *never("lt", first, str(least))]
+        out += [made(line, "mov.b32", first, form.bound), *never("lt", first, str(least), "sign")]
     return out
 
 

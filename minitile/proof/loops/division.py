@@ -52,7 +52,7 @@ def divisor(factor: int, shift: int) -> int:
     if not factor or shift < 32:
         return 0
     d = -(-(1 << shift) // factor)
-    return d if d > 1 and 0 <= d * factor - (1 << shift) <= 1 << (shift - 32) else 0
+    return d if 1 < d < 1 << 32 and 0 <= d * factor - (1 << shift) <= 1 << (shift - 32) else 0
 
 
 __all__ = ["divisor", "quotients"]

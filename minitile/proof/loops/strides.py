@@ -107,7 +107,7 @@ def _recount(flow: Flow, t: str, start: str, step: str, bounds: dict[str, tuple[
         place = max(_behind(flow, [name for name in (other, start, step) if not _GRID.fullmatch(name)]), 0)
         line = flow.items[place - 1].line if place else 0
         found = flow.register()
-        few = [(step, "1", "~beyond.asked"), *((each, "0", "~beyond") for each in (start, other) if unsigned)]
+        few = [(step, "1", "~beyond.asked"), *((each, "0", "~beyond.sign") for each in (start, other) if unsigned)]
         new = []
         for name, least, op in few:
             new += [made(line, "setp.lt.s32", found, name, least), Statement(line, (), found, False, op, ())]

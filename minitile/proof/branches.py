@@ -177,7 +177,7 @@ class Branches(Products):
         """Executes what lies behind a branch up to where all ways join, each access as if it were executed; at a label
         nothing is known of what lies between it and a branch to it. The rounds of a loop are twice any round: so each
         access meets those of other rounds."""
-        code, backs = self.program.code, self.backs
+        code, backs, kept = self.program.code, self.backs, self.program.next_kept
         again: dict[
             int, dict[str, Value]
         ] = {}  # counters of loops that are executed for the second time, by their ends
@@ -185,7 +185,7 @@ class Branches(Products):
         self.passing = True
         self.path = [self._passed(warp, code[pc])] if code[pc].target > pc >= 0 else []
         now = pc + 1
-        while now < end:
+        while (now := kept[now]) < end:
             if now in self.labels:
                 self._forget(warp, pc, now)
             each = code[now]

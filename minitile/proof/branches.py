@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from minitile.proof.blocks import Block
 from minitile.proof.divergence import diverge
 from minitile.proof.products import Products
 from minitile.proof.registers import Fork
-from minitile.proof.state import State, Warp, bits
+from minitile.proof.state import ALL, State, Warp, bits
 from minitile.proof.text import ATOMIC, Fault, Instruction, Launch, Program, Refused, is_plain
 from minitile.proof.tickets import computed_from, counted, counts_up, highest, renew, truths, without
 from minitile.proof.values import (
@@ -62,6 +63,7 @@ class Branches(Products):
     branches that have been passed, (where, to where, what was true)."""
 
     guessed: bool
+    blocks: list[Block | None]
 
     def __init__(self, program: Program, launch: Launch, residues: Mapping[Any, tuple[int, int]]) -> None:
         super().__init__(program, launch, residues)
@@ -208,6 +210,13 @@ class Branches(Products):
                     self.path.append(self._passed(warp, each))
                 now += 1
                 continue
+            if (block := self.blocks[now]) and warp.mask == ALL:
+                try:
+                    self.pass_block(state, warp, block)
+                    now = block.end
+                    continue
+                except Fork:
+                    pass  # then one instruction after the other
             now += 1
             lanes, known = self.possible(state, warp, each)
             if not self.plain[each.pc]:

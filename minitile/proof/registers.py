@@ -223,15 +223,19 @@ class Registers:
 
     def address(self, warp: Warp, arg: str, lanes: int, line: int) -> tuple[int, ...]:
         """An address for each lane; of lanes that do not take part, 0."""
-        name, offset = _operand_of_address(arg)
-        values = self.value(warp, name) if name else TOP
-        found = _located(values, offset, lanes)
+        found, _, value = self.located(warp, arg, lanes)
         if found is None:
-            values = lanes_of(values)
+            values = lanes_of(value)
             raise self.unknown_number(
                 line, arg, next(values[n] for n in lanes_in(lanes) if not isinstance(values[n], int))
             )
         return found
+
+    def located(self, warp: Warp, arg: str, lanes: int) -> tuple[tuple[int, ...] | None, int, Value]:
+        """As `address`, None where not all are known; with the operand's offset and the value that it is added to."""
+        name, offset = _operand_of_address(arg)
+        value = self.value(warp, name) if name else TOP
+        return _located(value, offset, lanes), offset, value
 
     def one_address(self, warp: Warp, arg: str, lanes: int, line: int) -> int:
         value = self.address(warp, arg, lanes, line)
@@ -478,7 +482,7 @@ class Registers:
 
     def pass_block(self, state: State, warp: Warp, block: Block) -> None:
         """Executes a block by all lanes, or takes from before what it leaves, unless that hangs on answers."""
-        key = (warp.pc, *(self.value(warp, name) for name in block.reads))
+        key = (block.begin, *(self.value(warp, name) for name in block.reads))
         left = self.left.get(key)
         if left is None:
             before, self.asked = dict(warp.registers), False
@@ -492,7 +496,6 @@ class Registers:
                 self.left[key] = tuple(warp.registers[name] for name in block.writes)
         else:
             warp.registers.update(zip(block.writes, left, strict=True))
-        warp.pc = block.end
 
     def folded(self, value: Value) -> Value:
         """a·C - a·n·((C + k) / n) of a counter C that counts from 0 is a·((C + k) mod n) - a·k."""

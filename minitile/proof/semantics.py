@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from minitile.proof import barriers
-from minitile.proof.blocks import blocks
+from minitile.proof.blocks import blocks, names_truth
 from minitile.proof.branches import ATOMIC_OF_SHARED, CP_ASYNC, IDLE_FENCES, SHARED, TENSOR_STORES, Branches, is_access
 from minitile.proof.events import Footprint, MBarrier, replace
 from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import WINDOW, Fork, Question, Residue
-from minitile.proof.state import ALL, State, Warp, bits, committed, without_empty
+from minitile.proof.state import ALL, State, Warp, bits, committed, lanes_in, without_empty
 from minitile.proof.text import (
     ARITHMETIC,
     ATOMIC,
@@ -107,7 +107,7 @@ class Machine(Branches):
                 raise Refused(each.line, "a wait that is not tried again at once")
         self.named = [self._named(each) for each in program.code]
         self.draws = bool(self.memory.draws)
-        self.blocks = [None] * len(program.code) if self.draws else blocks(program, self.touches)
+        self.blocks = blocks(program, self.touches, self.draws)
         self.wide = {name for each in program.code for name in wide(each)}
 
     # -- one instruction
@@ -122,6 +122,7 @@ class Machine(Branches):
         block = self.blocks[warp.pc]
         if block and warp.mask == ALL:
             self.pass_block(state, warp, block)
+            warp.pc = block.end
             return True
         if warp.pc in self.program.regions:
             self.pass_region(warp, self.program.regions[warp.pc])
@@ -190,7 +191,7 @@ class Machine(Branches):
             if each.base == "ld" and not op.startswith(("ld.param.", "ld.global.", "ld.const.", "ld.local.", *ATOMIC)):
                 raise Refused(each.line, f"not known: {each.op}")
             self.arithmetic(state, warp, each, lanes)
-            if self.draws and (each.base == "setp" or each.op.endswith(".pred")) and len(each.writes) == 1:
+            if self.draws and names_truth(each):
                 self.renew(warp, each.pc)
                 name_truth(warp, each, *(self.value(warp, arg) for arg in (*each.args[1:3], "")[:2]))
         elif each.base == "mbarrier":
@@ -396,7 +397,7 @@ class Machine(Branches):
                 state.contents.update((word, number) for _, word in foot.shares)
         for name in each.writes:
             value: Value = TOP
-            whole = "{" not in each.args[0] and size in (4, 8) and {mine for _, mine in foot.shares} == {foot.units}
+            whole = "{" not in each.args[0] and size in (4, 8) and foot.one
             if sure and whole and exact:
                 value = state.contents.get(foot.units, UNIFORM)
             elif self.draws and sure and exact and size == 4 and "{" not in each.args[0]:
@@ -413,13 +414,13 @@ class Machine(Branches):
     ) -> tuple[Footprint, bool, Tickets | None]:
         """What lanes access, and whether they access all of it; else each some place of its share, not known which, but
         by tickets perhaps a place of its own."""
-        match = re.fullmatch(r"\[(%?~?\w+)(?:\+(-?\d+))?\]", arg)
-        values = lanes_of(self.value(warp, match[1]) if match else TOP)
-        if to_all or not any(isinstance(values[lane], (Among, Ticket)) for lane in bits(lanes)):
+        addresses, offset, value = self.located(warp, arg, lanes)
+        values = lanes_of(value)
+        if addresses is None and (to_all or not any(isinstance(values[n], (Among, Ticket)) for n in lanes_in(lanes))):
             addresses = self.address(warp, arg, lanes, each.line)
+        if addresses is not None:
             return self.memory.by_lane(addresses, size, lanes, each.line, to_all), True, None
         shares, by_ticket = [], []
-        offset = int(match[2] or 0) if match else 0
         for lane in bits(lanes):
             value, units = values[lane], 0
             if isinstance(value, int):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 
 from minitile.proof.reading import Statement
 
@@ -26,7 +27,8 @@ class Flow:
         writes: Callable[[Statement], tuple[str, ...]],
         plain: frozenset[str],
     ) -> None:
-        self.items, self.last, self._writes, self.plain = list(found), last, writes, plain
+        self.items, self.last, self.plain = list(found), last, plain
+        self.writes = cache(writes)
         self._count = 0
         words = {word for each in found for arg in each.args for word in re.findall(r"%\w+", arg)}
         prefixes = (f"%_{n}c" for n in range(10**6))
@@ -53,9 +55,6 @@ class Flow:
     def target(self, each: Statement) -> int:
         """Where a statement branches to; -1: it is no branch."""
         return self.at(each.args[0]) if each.op in _BRANCHES and len(each.args) == 1 else -1
-
-    def writes(self, each: Statement) -> tuple[str, ...]:
-        return self._writes(each)
 
     def defined(self, name: str, head: int, back: int) -> list[int]:
         """The statements head … back that write a register."""

@@ -78,6 +78,8 @@ class Branches(Products):
         self.backs = {each.target: each.pc for each in backward}
         self.rounds = {each.pc for each in backward if each.pc not in program.spins and self._is_passed(each, True)}
         self.open = [self._open(each) for each in program.code]
+        self.arms = [any(i.base == "bra" for i in program.code[n + 1 : end]) for n, end in enumerate(self.open)]
+        self.entries: dict[tuple[int, int], int] = {}
         self.loose = [self._open(each, True) for each in program.code]
         self.computes = [  # whether nothing that matters lies between an open branch and its end
             all(
@@ -267,8 +269,10 @@ class Branches(Products):
 
     def entered(self, head: int, back: int) -> int:
         """The first branch to what lies behind the head of a loop, from outside of it."""
-        jumps = (i.pc for i in self.program.code if head < i.target <= back and not head <= i.pc <= back)
-        return min(jumps, default=len(self.program.code))
+        if (head, back) not in self.entries:
+            jumps = (i.pc for i in self.program.code if head < i.target <= back and not head <= i.pc <= back)
+            self.entries[head, back] = min(jumps, default=len(self.program.code))
+        return self.entries[head, back]
 
     def _any_round(self, warp: Warp, head: int, back: int) -> None:
         """Nothing is known of what a loop writes, before some round of it and behind it."""
@@ -312,7 +316,7 @@ class Branches(Products):
             return
         if each.guard and self.open[each.pc]:
             taken, known = self.possible(state, warp, each)
-            arms = any(i.base == "bra" for i in self.program.code[each.pc + 1 : self.open[each.pc]])
+            arms = self.arms[each.pc]
             asked = self._is_asked(warp, each) or (
                 self.decides[each.pc] and isinstance(warp.registers.get(each.guard), Predicate)
             )

@@ -64,6 +64,7 @@ class Branches(Products):
 
     guessed: bool
     blocks: list[Block | None]
+    bursts: list[Any]
 
     def __init__(self, program: Program, launch: Launch, residues: Mapping[Any, tuple[int, int]]) -> None:
         super().__init__(program, launch, residues)
@@ -101,6 +102,9 @@ class Branches(Products):
         self.alike = [self._alike(each) for each in program.code]
 
     def execute(self, state: State, warp: Warp, each: Instruction, lanes: int, sure: bool = True) -> bool:
+        raise NotImplementedError
+
+    def burst(self, state: State, warp: Warp, burst: Any) -> bool:
         raise NotImplementedError
 
     def _alike(self, each: Instruction) -> bool:
@@ -219,6 +223,9 @@ class Branches(Products):
                     continue
                 except Fork:
                     pass  # then one instruction after the other
+            if (burst := self.bursts[now]) and warp.mask == ALL and self.burst(state, warp, burst):
+                self.guessed, now = True, burst.end
+                continue
             now += 1
             lanes, known = self.possible(state, warp, each)
             if not self.plain[each.pc]:

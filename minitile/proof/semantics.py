@@ -13,6 +13,7 @@ from typing import Any
 from minitile.proof import barriers
 from minitile.proof.blocks import blocks, names_truth
 from minitile.proof.branches import ATOMIC_OF_SHARED, CP_ASYNC, IDLE_FENCES, SHARED, TENSOR_STORES, Branches, is_access
+from minitile.proof.bursts import Burst, bursts, form
 from minitile.proof.events import Footprint, MBarrier, replace
 from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import WINDOW, Fork, Question, Residue
@@ -79,8 +80,6 @@ _INIT = re.compile(r"mbarrier\.init\.shared(::cta)?\.b64")
 _ARRIVE = re.compile(r"mbarrier\.arrive(\.expect_tx)?(\.release)?(\.cta)?\.shared(::cta)?\.b64")
 _EXPECT = re.compile(r"mbarrier\.expect_tx(\.relaxed\.cta)?\.shared(::cta)?\.b64")
 _WAIT = re.compile(r"mbarrier\.try_wait(?:\.parity)?(\.acquire)?(\.cta)?\.shared(::cta)?\.b64")
-_STMATRIX = re.compile(r"stmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b(?:16|8)")
-_LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b16")
 _BAR_RED = re.compile(r"(?:bar|barrier)\.red(?:\.aligned)?\.(?:popc\.u32|(?:and|or)\.pred)")
 _ACCESSES = ("st", "ld", "stmatrix", "ldmatrix")
 COUNTED = -1000  # names what counters hold, by their places
@@ -108,6 +107,8 @@ class Machine(Branches):
         self.named = [self._named(each) for each in program.code]
         self.draws = bool(self.memory.draws)
         self.blocks = blocks(program, self.touches, self.draws)
+        self.bursts = [None] * len(program.code) if self.draws else bursts(program, self.touches)
+        self.spread: dict[tuple[Any, ...], Footprint | None] = {}  # what bursts cover, by place and addresses
         self.wide = {name for each in program.code for name in wide(each)}
 
     # -- one instruction
@@ -123,6 +124,10 @@ class Machine(Branches):
         if block and warp.mask == ALL:
             self.pass_block(state, warp, block)
             warp.pc = block.end
+            return True
+        burst = self.bursts[warp.pc]
+        if burst and warp.mask == ALL and self.burst(state, warp, burst):
+            warp.pc = burst.end
             return True
         if warp.pc in self.program.regions:
             self.pass_region(warp, self.program.regions[warp.pc])
@@ -362,17 +367,14 @@ class Machine(Branches):
     # -- accesses
 
     def generic(self, state: State, warp: Warp, each: Instruction, lanes: int, sure: bool = True) -> None:
-        load, sharers = each.base in ("ld", "ldmatrix"), 32
-        if match := (_STMATRIX.fullmatch(each.op) or _LDMATRIX.fullmatch(each.op)):
-            size, sharers = 16, 8 * int(match[1])
+        known = form(each.op)
+        if known is None:
+            raise Refused(each.line, f"not known: {each.op}")
+        load, size, lane_mask = known.load, known.size, lanes & known.lanes
+        if known.matrix:
             warp.converge()
             if lanes != ALL:
                 raise Refused(each.line, "a matrix by some lanes of a warp")
-        elif match := SHARED.fullmatch(each.op):
-            size = int(match[1] or 1) * int(match[2]) // 8
-        else:
-            raise Refused(each.line, f"not known: {each.op}")
-        lane_mask = lanes & ((1 << sharers) - 1)
         # Rows that one lane names are given to all: each lane reads them all.
         place = each.args[1 if load else 0]
         foot, exact, ticket = self.footprint(warp, each, place, size, lane_mask, each.base == "ldmatrix")
@@ -408,6 +410,53 @@ class Machine(Branches):
                 if size == 4 and not told and not not_negative(value):
                     value = unknown(value)  # the register may be of 64 bits
             self.put(warp, name, value, lanes)
+
+    def burst(self, state: State, warp: Warp, burst: Burst) -> bool:
+        """Executes a burst by all lanes of a warp as one access, if that is what it is; False: nothing has been done."""
+        groups = (*warp.groups, warp.open) if burst.touched else ()
+        if any(burst.touched & (each.accumulators | each.fragments) for group in groups for each in group):
+            return False
+        key = (burst.begin, *(self.value(warp, name) for name in burst.reads))
+        if key not in self.spread:
+            self.spread[key] = self.whole(warp, burst)
+        foot = self.spread[key]
+        if foot is None:
+            return False
+        before = warp.known, warp.passed
+        if burst.matrix:
+            warp.converge()
+        try:
+            event = self.memory.access(state, warp, burst.parts[0].line, foot, write=burst.write, copy=burst.copy)
+        except Fault:
+            warp.known, warp.passed = before
+            return False
+        warp.dirty |= burst.touched
+        if not burst.copy:
+            warp.did(event, foot.lanes)
+        elif (event, foot.lanes) not in warp.cp_open:
+            warp.cp_open += ((event, foot.lanes),)
+        warp.registers.update(dict.fromkeys(burst.writes, TOP))
+        return True
+
+    def whole(self, warp: Warp, burst: Burst) -> Footprint | None:
+        """What all accesses of a burst touch, if that is known and they neither conflict with each other nor load what
+        is one for all."""
+        total: Footprint | None = None
+        for each in burst.parts:
+            addresses, *_ = self.located(warp, each.place, each.lanes)
+            if addresses is None:
+                return None
+            try:
+                foot = self.memory.by_lane(addresses, each.size, each.lanes, each.line, each.to_all)
+            except Fault:
+                return None
+            met = total is not None and total.units & foot.units
+            if (total and total.lanes != foot.lanes) or (each.scalar and foot.one) or (burst.copy and met):
+                return None
+            total = self.memory.union(total, foot) if total else foot
+            if burst.write and total.clash:
+                return None
+        return total
 
     def footprint(
         self, warp: Warp, each: Instruction, arg: str, size: int, lanes: int, to_all: bool = False

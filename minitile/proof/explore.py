@@ -325,6 +325,10 @@ class Explorer:
                 if len(base[1]) == depth:
                     self._shift(state, base)
         self._forget_common(state)
+        return self.key(state)
+
+    def key(self, state: State) -> Hashable:
+        """Names the events anew; gives all that a state is."""
         self._rename(state)
         return self._key(state)
 

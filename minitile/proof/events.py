@@ -40,6 +40,10 @@ class Access:
     adds: int = 0
     ticket: tuple[int, int, int, tuple[tuple[int, int, int], ...]] | None = None
 
+    def named(self, event: int, fence: int) -> Access:
+        """The same under other names."""
+        return self if (event, fence) == (self.id, self.fence) else replace(self, id=event, fence=fence)
+
 
 @dataclass(frozen=True, slots=True)
 class Product:

@@ -178,6 +178,7 @@ class Explorer:
         self.seconds, self.until = seconds, time.thread_time() + seconds
         self._foreseen: dict[tuple[int, str], Value] = {}
         self.starts = self._starts()
+        self.deepest = max((len(each) for each in self.machine.around), default=0)
         # Where counters are set before their loops, and where each register is written.
         self.sets = {
             loop.counter: sum(
@@ -325,7 +326,7 @@ class Explorer:
             for warp in state.warps
         ]
         self._drop_instances(state, held)
-        for depth in range(1 + max((len(each) for each in self.machine.around), default=0)):
+        for depth in range(1 + self.deepest):
             for base in self._bases(state):
                 if len(base[1]) == depth:
                     self._shift(state, base, held)

@@ -36,11 +36,11 @@ class Unknown:
 def _hashed(self: Any) -> int:
     """The hash of a value, which may be nested deeply: it is computed once."""
     try:
-        return int(self._hash)
+        found: int = self._hash
     except AttributeError:
         found = hash(tuple(getattr(self, each.name) for each in fields(self) if each.init))
         object.__setattr__(self, "_hash", found)
-        return found
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ def lanes_of(a: Value) -> tuple[Value, ...]:
 def join(lanes: tuple[Value, ...]) -> Value:
     """A tuple of 32 equal values is that value. UNIFORM must not be among them: two unknowns are not one."""
     first = lanes[0]
-    return first if all(each == first for each in lanes) else lanes
+    return first if first == lanes[-1] and lanes.count(first) == len(lanes) else lanes
 
 
 def of_a_lane(a: Value) -> Value:

@@ -177,6 +177,7 @@ class Explorer:
         self.most_states, self.found, self.steps = most_states, found, 0
         self.seconds, self.until = seconds, time.thread_time() + seconds
         self._foreseen: dict[tuple[int, str], Value] = {}
+        self._lowered: dict[tuple[Any, int], dict[Any, Any]] = {}
         self.starts = self._starts()
         self.deepest = max((len(each) for each in self.machine.around), default=0)
         # Where counters are set before their loops, and where each register is written.
@@ -502,19 +503,26 @@ class Explorer:
         def lower(counter: Counter) -> Counter:
             return replace(counter, value=counter.value - by) if counter.base == base else counter
 
+        known = self._lowered.setdefault((base, by), {})
+
+        def lowered(value: Value) -> Value:
+            if value not in known:
+                known[value] = moved(value, lower)
+            return known[value]
+
         for warp, each in zip(state.warps, held, strict=True):
             for name in each:
-                warp.registers[name] = moved(warp.registers[name], lower)
+                warp.registers[name] = lowered(warp.registers[name])
                 each[name] = counters_in(warp.registers[name])
-        state.facts = {moved(key, lower): answer for key, answer in state.facts.items()}
-        state.contents = {units: moved(value, lower) for units, value in state.contents.items()}
+        state.facts = {lowered(key): answer for key, answer in state.facts.items()}
+        state.contents = {units: lowered(value) for units, value in state.contents.items()}
         old, state.oracle = state.oracle, {}
         for at, difference in list(old):
             low, high = old[(at, difference)]
             if at == base:
                 low, high = _lowered(low, high, by, self.machine.divisor(at, difference), self.machine.constants(at))
-            (start, *rest), asked = moved(at, lower), moved(Affine(difference, 0), lower)
-            state.oracle[(moved(Affine(start, 0), lower).terms, *rest), asked.terms] = low, high
+            (start, *rest), asked = lowered(at), lowered(Affine(difference, 0))
+            state.oracle[(lowered(Affine(start, 0)).terms, *rest), asked.terms] = low, high
 
     def _rename(self, state: State) -> None:
         """Names events in the order in which a walk through the state meets them; forgets those nothing asks for."""

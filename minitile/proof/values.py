@@ -175,8 +175,11 @@ def variables_in(value: Any) -> frozenset[Counter | Stored]:
 
 def counters_in(value: Any) -> tuple[Counter, ...]:
     """Every counter that a value is made of."""
-    if isinstance(value, (int, Unknown)):
-        return ()
+    return () if isinstance(value, (int, Unknown)) else _counters_in(value)
+
+
+@lru_cache(maxsize=1 << 16)
+def _counters_in(value: Any) -> tuple[Counter, ...]:
     return tuple(each for each in variables_in(value) if isinstance(each, Counter))
 
 
@@ -278,6 +281,8 @@ def _text(term: tuple[Hashable, int]) -> str:
 
 def plus(a: Affine, b: Affine, times: int = 1) -> Affine:
     """a + times·b."""
+    if not b.terms:
+        return Affine(a.terms, a.const + times * b.const) if b.const else a
     terms = dict(a.terms)
     for key, c in b.terms:
         terms[key] = terms.get(key, 0) + times * c

@@ -1,6 +1,6 @@
 """Abstract states as plain data for JSON, and back. Tuples are lists; all else that JSON lacks is {tag: content}.
 
-Long tuples, footprints and values stand once in a table. Nothing is trusted: what is not a state raises Refused.
+Long tuples, footprints, accesses and values stand once in a table. Nothing is trusted: what is not a state raises Refused.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Encoder:
             return {"d": [[self(key), self(each)] for key, each in value.items()]}
         if isinstance(value, list):
             return {"l": [self(each) for each in value]}
-        if type(value) in _VALUES.values():
+        if type(value) in _VALUES.values() or isinstance(value, Access):
             return {"t": self._place(value, value)}
         return self._record(value)
 

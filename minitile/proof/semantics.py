@@ -454,8 +454,6 @@ class Machine(Branches):
             if (total and total.lanes != foot.lanes) or (each.scalar and foot.one) or (burst.copy and met):
                 return None
             total = self.memory.union(total, foot) if total else foot
-            if burst.write and total.clash:
-                return None
         return total
 
     def footprint(

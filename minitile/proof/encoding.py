@@ -1,6 +1,7 @@
 """Abstract states as plain data for JSON, and back. Tuples are lists; all else that JSON lacks is {tag: content}.
 
-Long tuples, footprints, accesses and values stand once in a table. Nothing is trusted: what is not a state raises Refused.
+Long tuples, footprints, accesses and values stand once in a table. Nothing is trusted: what is not a state raises
+Refused.
 """
 
 from __future__ import annotations

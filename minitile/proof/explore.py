@@ -31,7 +31,6 @@ from minitile.proof.values import (
     lanes_of,
     moved,
     residue_asked,
-    variables_in,
 )
 
 MOST_STATES = 5000

@@ -412,7 +412,7 @@ class Machine(Branches):
             self.put(warp, name, value, lanes)
 
     def burst(self, state: State, warp: Warp, burst: Burst) -> bool:
-        """Executes a burst by all lanes of a warp as one access, if that is what it is; False: nothing has been done."""
+        """Executes a burst by all lanes of a warp as one access, if it is one; False: nothing has been done."""
         groups = (*warp.groups, warp.open) if burst.touched else ()
         if any(burst.touched & (each.accumulators | each.fragments) for group in groups for each in group):
             return False

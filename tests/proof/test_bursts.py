@@ -49,7 +49,8 @@ CASES = [  # (why it is refused, "" for proved; a body with a burst)
      " st.shared.u32 [%r3+512], %r0;"),
     # what one load gives all lanes is one number, also behind another load
     ("", "@%p0 st.shared.u32 [%r1], 1; @%p0 st.shared.u32 [%r1+4], 2; bar.sync 0;"
-     " ld.shared.u32 %r4, [%r1]; ld.shared.u32 %r5, [%r1+4]; setp.eq.u32 %p4, %r5, 2; @%p4 bra $e; bar.sync 1, 32; $e:\n"),
+     " ld.shared.u32 %r4, [%r1]; ld.shared.u32 %r5, [%r1+4]; setp.eq.u32 %p4, %r5, 2;"
+     " @%p4 bra $e; bar.sync 1, 32; $e:\n"),
     # what is loaded is not known any more
     ("not known", f"{FOUR} bar.sync 0; mov.b32 %r7, %r2; ld.shared.v2.u32 {{%r7, %r4}}, [%r1];\n"
      " ld.shared.v2.u32 {%r5, %r6}, [%r1+8]; st.shared.u32 [%r7], 0;"),

@@ -127,6 +127,7 @@ class Registers:
         self.passing = False  # whether loops are passed in any number of rounds (branches.py)
         self.asked = False  # whether an answer was made use of
         self.left: dict[tuple[Any, ...], tuple[Value, ...]] = {}  # what blocks leave, by place and what they read
+        self.literals: dict[str, Value] = {}
         self.in_grid = least_by_grid(launch.grid)
         self.wanted: dict[Any, int] = {}  # moduli by which counters would have to be known
         given = {("param", name): (n, 0) for name, n in launch.divides.items() if n >= WORTHWHILE}
@@ -195,6 +196,10 @@ class Registers:
         found = warp.registers.get(arg)
         if found is not None:
             return found
+        if not arg.startswith("%"):
+            if arg not in self.literals:
+                self.literals[arg] = self.literal(arg)
+            return self.literals[arg]
         if arg == "%tid.x":
             return tuple(range(warp.number * 32, warp.number * 32 + 32))
         if re.fullmatch(r"%n?ctaid\.[xyz]", arg):
@@ -203,10 +208,10 @@ class Registers:
             return self.program.threads
         if arg in ("%tid.y", "%tid.z", "%cluster_ctarank"):
             return 0
-        if arg == "%laneid":
-            return tuple(range(32))
-        if arg.startswith("%"):
-            return TOP
+        return tuple(range(32)) if arg == "%laneid" else TOP
+
+    def literal(self, arg: str) -> Value:
+        """What an operand is that is no register."""
         if INTEGER.fullmatch(arg):
             return int(arg, 0)
         if arg in self.program.arrays:
@@ -470,10 +475,12 @@ class Registers:
             warp.registers[each.args[0].partition("|")[2]] = (1, *(0,) * 31)
             return
         result = self.result(state, warp, each)
-        if isinstance(result, (Affine, tuple)):
+        if isinstance(result, Affine) or (isinstance(result, tuple) and Affine in map(type, result)):
             result = by_lane(self.folded, result)
-        if self.residues:
-            result = by_lane(lambda v: with_residues(v, self.residues), result)
+            if self.residues:
+                result = by_lane(lambda v: with_residues(v, self.residues), result)
+        elif isinstance(result, tuple):
+            result = join(tuple(map(of_a_lane, result)))
         if len(each.writes) == 1:
             self.put(warp, each.writes[0], result, lanes)
         else:

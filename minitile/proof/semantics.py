@@ -422,13 +422,11 @@ class Machine(Branches):
         foot = self.spread[key]
         if foot is None:
             return False
-        before = warp.known, warp.passed
         if burst.matrix:
             warp.converge()
         try:
             event = self.memory.access(state, warp, burst.parts[0].line, foot, write=burst.write, copy=burst.copy)
         except Fault:
-            warp.known, warp.passed = before
             return False
         warp.dirty |= burst.touched
         if not burst.copy:

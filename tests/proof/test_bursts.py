@@ -15,8 +15,9 @@ from minitile.tools.proving import launch_facts
 from tests.proof.kernels import kernels
 from tests.proof.test_examples import text_and_launch
 from tests.proof.test_rules import texts
-from tests.proof.test_text import CP, FILLED, HEAD, NEXT, WARPGROUP, verdict
+from tests.proof.test_text import CP, DATA, FENCE, FILLED, HEAD, INIT, NEXT, WARPGROUP, verdict
 
+ROWS = "mad.lo.u32 %r3, %r0, 16, %r1; st.shared.v4.u32 [%r3], {0, 0, 0, 0};"
 MATRICES = "mad.lo.u32 %r3, %r0, 16, %r1; "
 FOUR = "st.shared.u32 [%r2], %r0; st.shared.u32 [%r2+256], %r0; st.shared.u32 [%r2+512], %r0;"
 
@@ -54,11 +55,22 @@ CASES = [  # (why it is refused, "" for proved; a body with a burst)
     # what is loaded is not known any more
     ("not known", f"{FOUR} bar.sync 0; mov.b32 %r7, %r2; ld.shared.v2.u32 {{%r7, %r4}}, [%r1];\n"
      " ld.shared.v2.u32 {%r5, %r6}, [%r1+8]; st.shared.u32 [%r7], 0;"),
-    ("not known", f"{FOUR} bar.sync 0; ld.shared.v2.u32 {{%r2, %r4}}, [%r1];\n ld.shared.v2.u32 {{%r5, %r6}}, [%r2];"),
+    ("nothing has written", "and.b32 %r5, %r0, 16; setp.eq.u32 %p4, %r5, 0; @%p4 bra $e;\n st.shared.u32 [%r2], 1;\n"
+     " st.shared.u32 [%r2+256], 1;\n $e: bar.sync 0;\n ld.shared.u32 %r4, [%r2];"),
+    ("", f"{DATA} @%p4 bra $e; {FOUR}\n $e:\n"),
     ("races", f"{CP}\n {CP} cp.async.wait_all;"),
     ("", f"{CP} {CP.replace('%r2', '%r2+256')} cp.async.wait_all;"),
     ("", f"{MATRICES} stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r3], {{%r4, %r5, %r6, %r7}};"
      " stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r3+2048], {%r4, %r5};"),
+]  # fmt: skip
+APART = [  # the same, where accesses may not be taken together
+    ("not known", f"{ROWS} bar.sync 0; ld.shared.v2.u32 {{%r3, %r4}}, [%r1];"
+     " ld.shared.v2.u32 {%r5, %r6}, [%r3];"),
+    ("nothing has written", "@%p0 st.shared.u32 [%r2], 1;\n @%p0 st.shared.u32 [%r2+256], 1; bar.sync 0;\n"
+     " ld.shared.u32 %r4, [%r2];"),
+    # behind branches by data
+    ("not known", f"{DATA} mov.b32 %r7, %r2; @%p4 bra $e; setp.eq.u32 %p5, %r3, 1; @%p5 bra $m;\n"
+     " add.u32 %r7, %r2, 512;\n st.shared.u32 [%r2], 1;\n $m:\n st.shared.u32 [%r7], 2;\n $e:\n"),
 ]  # fmt: skip
 
 
@@ -66,10 +78,10 @@ def text_of(body: str) -> str:
     return HEAD.format(threads=64, shared=4096) + body + "\n  ret;\n}\n"
 
 
-@pytest.mark.parametrize(("why", "body"), CASES)
+@pytest.mark.parametrize(("why", "body"), CASES + APART)
 def test_is_what_it_is_one_by_one(why, body):
     program = parse(text_of(body), Launch({"T": 1024}))
-    assert any(bursts(program, [0] * len(program.code)))
+    assert any(bursts(program, [0] * len(program.code))) is ((why, body) in CASES)
     found = verdict(body)
     assert why in found if why else found == "proved"
     with one_by_one():
@@ -77,10 +89,26 @@ def test_is_what_it_is_one_by_one(why, body):
 
 
 def test_a_burst_of_registers_that_a_product_holds():
-    product = WARPGROUP[0][0].partition("wgmma.wait")[0]
-    store = "st.shared.v2.f32 [%r3+512], {%f0, %f1}; st.shared.v2.f32 [%r3+520], {%f2, %f3};"
-    body = f"{product} {store} wgmma.wait_group.sync.aligned 0;"
-    assert "accesses registers of a product" in verdict(FILLED + body, 128, box=128)
+    begun, _, _ = WARPGROUP[0][0].partition("wgmma.wait")
+    loads = "ld.shared.v2.f32 {%f0, %f1}, [%r3]; ld.shared.v2.f32 {%f2, %f3}, [%r3+8];"
+    after = f"{begun} {loads} wgmma.wait_group.sync.aligned 0;"
+    before = f"{FENCE} {loads} {begun.removeprefix(FENCE)} wgmma.wait_group.sync.aligned 0;"
+    for body, why in ((after, "accesses registers of a product"), (before, "no wgmma.fence since")):
+        assert why in verdict(FILLED + body, 128, box=128)
+        with one_by_one():
+            assert why in verdict(FILLED + body, 128, box=128)
+
+
+def test_lanes_meet_in_a_burst_of_matrices():
+    """So all have passed the wait before one of them completes the next phase."""
+    arrive = "@%p0 mbarrier.arrive.shared.b64 _, [%r1+1024];"
+    wait = "$w:\n mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1024], 0;\n @!%p1 bra $w;"
+    load = "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r4, %r5, %r6, %r7}}, [%r3{}];"
+    body = f"{ROWS} {INIT} {arrive} {wait} {load.format('')} {load.format('+0')} {arrive}"
+    text = HEAD.format(threads=32, shared=4096) + body + "\n  ret;\n}\n"
+    assert prove(text, Launch({})).together == ()
+    with one_by_one():
+        assert prove(text, Launch({})).together == ()
 
 
 def test_each_access_of_a_burst_is_a_step():

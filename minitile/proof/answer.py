@@ -117,6 +117,7 @@ def _replayed(text: str, launch: Launch, fault: Fault) -> tuple[tuple[Step, ...]
     """The run that leads to a fault, from the start, without normal forms: so that it says true numbers."""
     program = parse(text, launch)
     explorer = Explorer(program, launch, fault.together, fault.residues, 0, MOST_SECONDS)
+    explorer.machine.bursts = [None] * len(program.code)  # so that each access is a step
     steps: list[Step] = []
     asked: list[Asked] = []
     state = explorer.start()

@@ -13,19 +13,27 @@ _MEETINGS = ("elect", "shfl", "vote", "redux", "match", "mma", "activemask")  # 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Instructions that compute `writes` of `reads`; `end`: what is executed next."""
+    """Instructions from `begin` on that compute `writes` of `reads`; `end`: what is executed next."""
 
+    begin: int
     end: int
     code: tuple[Instruction, ...]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
 
 
-def blocks(program: Program, touches: Sequence[int]) -> list[Block | None]:
-    """The block that begins at each instruction. `touches`: products' registers that each instruction accesses."""
+def blocks(program: Program, touches: Sequence[int], draws: bool) -> list[Block | None]:
+    """The block that begins at each instruction. `touches`: products' registers that each instruction accesses;
+    `draws`: truths are named by the instructions that compute them (tickets.py)."""
     code, counters = program.code, {each.counter for each in program.loops}
     targets = {each.target for each in code}
-    alone = [not touches[each.pc] and _is_function(each) and counters.isdisjoint(each.writes) for each in code]
+    alone = [
+        not touches[each.pc]
+        and _is_function(each)
+        and counters.isdisjoint(each.writes)
+        and not (draws and names_truth(each))
+        for each in code
+    ]
     found: list[Block | None] = []
     for begin in range(len(code)):
         now, inside = begin, []
@@ -37,7 +45,7 @@ def blocks(program: Program, touches: Sequence[int]) -> list[Block | None]:
         for each in inside:
             read.update((name, None) for name in each.reads if name not in written)
             written.update((name, None) for name in each.writes)
-        found.append(Block(now, tuple(inside), tuple(read), tuple(written)) if inside else None)
+        found.append(Block(begin, now, tuple(inside), tuple(read), tuple(written)) if inside else None)
     return found
 
 
@@ -53,4 +61,9 @@ def _is_function(each: Instruction) -> bool:
     )
 
 
-__all__ = ["Block", "blocks"]
+def names_truth(each: Instruction) -> bool:
+    """Whether an instruction computes a truth, which tickets name by where it is computed."""
+    return (each.base == "setp" or each.op.endswith(".pred")) and len(each.writes) == 1
+
+
+__all__ = ["Block", "blocks", "names_truth"]

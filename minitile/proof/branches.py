@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from minitile.proof.blocks import Block
 from minitile.proof.divergence import diverge, is_closed
 from minitile.proof.products import Products
 from minitile.proof.registers import Fork
-from minitile.proof.state import State, Warp, bits
+from minitile.proof.state import ALL, State, Warp, bits
 from minitile.proof.text import ATOMIC, Fault, Instruction, Launch, Program, Refused, is_plain
 from minitile.proof.tickets import computed_from, counted, counts_up, highest, renew, truths, without
 from minitile.proof.values import (
@@ -62,6 +63,8 @@ class Branches(Products):
     branches that have been passed, (where, to where, what was true)."""
 
     guessed: bool
+    blocks: list[Block | None]
+    bursts: list[Any]
 
     def __init__(self, program: Program, launch: Launch, residues: Mapping[Any, tuple[int, int]]) -> None:
         super().__init__(program, launch, residues)
@@ -76,6 +79,8 @@ class Branches(Products):
         self.backs = {each.target: each.pc for each in backward}
         self.rounds = {each.pc for each in backward if each.pc not in program.spins and self._is_passed(each, True)}
         self.open = [self._open(each) for each in program.code]
+        self.arms = [any(i.base == "bra" for i in program.code[n + 1 : end]) for n, end in enumerate(self.open)]
+        self.entries: dict[tuple[int, int], int] = {}
         self.loose = [self._open(each, True) for each in program.code]
         self.computes = [  # whether nothing that matters lies between an open branch and its end
             all(
@@ -97,6 +102,9 @@ class Branches(Products):
         self.alike = [self._alike(each) for each in program.code]
 
     def execute(self, state: State, warp: Warp, each: Instruction, lanes: int, sure: bool = True) -> bool:
+        raise NotImplementedError
+
+    def burst(self, state: State, warp: Warp, burst: Any) -> bool:
         raise NotImplementedError
 
     def _alike(self, each: Instruction) -> bool:
@@ -177,7 +185,7 @@ class Branches(Products):
         """Executes what lies behind a branch up to where all ways join, each access as if it were executed; at a label
         nothing is known of what lies between it and a branch to it. The rounds of a loop are twice any round: so each
         access meets those of other rounds."""
-        code, backs = self.program.code, self.backs
+        code, backs, kept = self.program.code, self.backs, self.program.next_kept
         again: dict[
             int, dict[str, Value]
         ] = {}  # counters of loops that are executed for the second time, by their ends
@@ -185,7 +193,7 @@ class Branches(Products):
         self.passing = True
         self.path = [self._passed(warp, code[pc])] if code[pc].target > pc >= 0 else []
         now = pc + 1
-        while now < end:
+        while (now := kept[now]) < end:
             if now in self.labels:
                 self._forget(warp, pc, now)
             each = code[now]
@@ -207,6 +215,16 @@ class Branches(Products):
                 else:
                     self.path.append(self._passed(warp, each))
                 now += 1
+                continue
+            if (block := self.blocks[now]) and warp.mask == ALL:
+                try:
+                    self.pass_block(state, warp, block)
+                    now = block.end
+                    continue
+                except Fork:
+                    pass  # then one instruction after the other
+            if (burst := self.bursts[now]) and warp.mask == ALL and self.burst(state, warp, burst):
+                self.guessed, now = True, burst.end
                 continue
             now += 1
             lanes, known = self.possible(state, warp, each)
@@ -258,8 +276,10 @@ class Branches(Products):
 
     def entered(self, head: int, back: int) -> int:
         """The first branch to what lies behind the head of a loop, from outside of it."""
-        jumps = (i.pc for i in self.program.code if head < i.target <= back and not head <= i.pc <= back)
-        return min(jumps, default=len(self.program.code))
+        if (head, back) not in self.entries:
+            jumps = (i.pc for i in self.program.code if head < i.target <= back and not head <= i.pc <= back)
+            self.entries[head, back] = min(jumps, default=len(self.program.code))
+        return self.entries[head, back]
 
     def _any_round(self, warp: Warp, head: int, back: int) -> None:
         """Nothing is known of what a loop writes, before some round of it and behind it."""
@@ -303,7 +323,7 @@ class Branches(Products):
             return
         if each.guard and self.open[each.pc]:
             taken, known = self.possible(state, warp, each)
-            arms = any(i.base == "bra" for i in self.program.code[each.pc + 1 : self.open[each.pc]])
+            arms = self.arms[each.pc]
             asked = self._is_asked(warp, each) or (
                 self.decides[each.pc] and isinstance(warp.registers.get(each.guard), Predicate)
             )

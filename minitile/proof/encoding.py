@@ -1,6 +1,7 @@
 """Abstract states as plain data for JSON, and back. Tuples are lists; all else that JSON lacks is {tag: content}.
 
-Long tuples, footprints and values stand once in a table. Nothing is trusted: what is not a state raises Refused.
+Long tuples, footprints, accesses and values stand once in a table. Nothing is trusted: what is not a state raises
+Refused.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class Encoder:
     def __init__(self) -> None:
         self.table: list[Any] = []
         self._places: dict[Any, int] = {}
+        self._feet: dict[Footprint, int] = {}
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, (bool, str)) or value is None:
@@ -35,14 +37,16 @@ class Encoder:
         if value is TOP or value is UNIFORM:
             return {"u": value.name}
         if isinstance(value, Footprint):
-            return {"f": self._place(("footprint", value.shares), value.shares)}
+            if value not in self._feet:
+                self._feet[value] = self._place(("footprint", value.shares), value.shares)
+            return {"f": self._feet[value]}
         if isinstance(value, tuple):
             return {"t": self._place(value, value)} if len(value) >= _LONG else [self(each) for each in value]
         if isinstance(value, dict):
             return {"d": [[self(key), self(each)] for key, each in value.items()]}
         if isinstance(value, list):
             return {"l": [self(each) for each in value]}
-        if type(value) in _VALUES.values():
+        if type(value) in _VALUES.values() or isinstance(value, Access):
             return {"t": self._place(value, value)}
         return self._record(value)
 
@@ -61,6 +65,7 @@ class Decoder:
     def __init__(self, table: list[Any], memory: Memory) -> None:
         self.table, self.memory = table, memory
         self._made: dict[int, Any] = {}
+        self._feet: dict[int, Footprint] = {}
 
     def state(self, data: Any) -> State:
         try:
@@ -87,10 +92,15 @@ class Decoder:
             self._made[place] = self(self.table[place])
         return self._made[place]
 
+    def _foot(self, place: int) -> Footprint:
+        if place not in self._feet:
+            self._feet[place] = self.memory.of(self._long(place))
+        return self._feet[place]
+
     _tags: ClassVar[dict[str, Callable[[Decoder, Any], Any]]] = {
         "x": lambda self, content: int(content, 16),
         "u": lambda self, content: {"top": TOP, "uniform": UNIFORM}[content],
-        "f": lambda self, content: self.memory.of(self._long(content)),
+        "f": lambda self, content: self._foot(content),
         "t": lambda self, content: self._long(content),
         "d": lambda self, content: {self(key): self(each) for key, each in content},
         "l": lambda self, content: [self(each) for each in content],

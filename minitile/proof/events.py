@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Footprint:
-    """Units of shared memory (memory.Memory), a bit for each; the share of each lane; `clash`: two lanes share a unit.
-    Made once for each content, so compared by identity."""
+    """Units of shared memory (memory.Memory), a bit for each; the share of each lane; `clash`: two lanes share a unit;
+    `one`: all have the same share. Made once for each content, so compared by identity."""
 
     units: int
     lanes: int
     shares: tuple[tuple[int, int], ...]
     clash: bool
     number: int
+    one: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,10 @@ class Access:
     atomic: bool = False
     adds: int = 0
     ticket: tuple[int, int, int, tuple[tuple[int, int, int], ...]] | None = None
+
+    def named(self, event: int, fence: int) -> Access:
+        """The same under other names."""
+        return self if (event, fence) == (self.id, self.fence) else replace(self, id=event, fence=fence)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ from minitile.proof.values import (
     lanes_of,
     moved,
     residue_asked,
-    variables_in,
 )
 
 MOST_STATES = 5000
@@ -40,6 +39,7 @@ MOST_SECONDS = 60.0
 MOST_CASES = 64
 MANY_STATES = 300  # from so many states on, residues that bounds hang on are looked at apart
 NO_COUNTER = Affine((("no counter", 1),), 0)  # stands for a start that lanes differ in
+Held: TypeAlias = "list[dict[str, tuple[Counter, ...]]]"  # for each warp, the counters that registers are made of
 Trail: TypeAlias = "tuple[Trail, bool] | None"  # the answers that led to a state, the last one outside
 
 
@@ -176,7 +176,9 @@ class Explorer:
         self.most_states, self.found, self.steps = most_states, found, 0
         self.seconds, self.until = seconds, time.thread_time() + seconds
         self._foreseen: dict[tuple[int, str], Value] = {}
+        self._lowered: dict[tuple[Any, int], dict[Any, Any]] = {}
         self.starts, self.again = self._starts(), self._again()
+        self.deepest = max((len(each) for each in self.machine.around), default=0)
         # Where counters are set before their loops, and where each register is written.
         self.sets = {
             loop.counter: sum(
@@ -340,12 +342,20 @@ class Explorer:
         for warp in state.warps:
             live = frozenset() if warp.done else self.program.live[warp.pc]
             warp.registers = {r: v for r, v in warp.registers.items() if r in live}
-        self._drop_instances(state)
-        for depth in range(1 + max((len(each) for each in self.machine.around), default=0)):
+        held = [
+            {name: found for name, value in warp.registers.items() if (found := counters_in(value))}
+            for warp in state.warps
+        ]
+        self._drop_instances(state, held)
+        for depth in range(1 + self.deepest):
             for base in self._bases(state):
                 if len(base[1]) == depth:
-                    self._shift(state, base)
+                    self._shift(state, base, held)
         self._forget_common(state)
+        return self.key(state)
+
+    def key(self, state: State) -> Hashable:
+        """Names the events anew; gives all that a state is."""
         self._rename(state)
         return self._key(state)
 
@@ -466,10 +476,10 @@ class Explorer:
             return TOP
         return warp.registers.get(arg, TOP)
 
-    def _drop_instances(self, state: State) -> None:
+    def _drop_instances(self, state: State, held: Held) -> None:
         """Forgets what oracles have answered for instances of loops that no warp can come to any more, and of loops
         that no warp is in or may yet start."""
-        counted = {v.base for warp in state.warps for r in warp.registers.values() for v in counters_in(r)}
+        counted = {v.base for each in held for found in each.values() for v in found}
         over: dict[Any, bool] = {}
         for key in list(state.oracle):
             base = key[0]
@@ -483,46 +493,57 @@ class Explorer:
             for key in [key for key in answers if counters_in(key)]:
                 for each in counters_in(key):
                     if each not in gone:
-                        gone[each] = not any(self._may_come(warp, each) for warp in state.warps)
+                        warps = zip(state.warps, held, strict=True)
+                        gone[each] = not any(self._may_come(warp, each, of_warp) for warp, of_warp in warps)
                 if any(gone[each] for each in counters_in(key)):
                     del answers[key]
 
-    def _may_come(self, warp: Warp, counter: Counter) -> bool:
+    def _may_come(self, warp: Warp, counter: Counter, held: Mapping[str, tuple[Counter, ...]]) -> bool:
         """Whether a warp has, or may yet have, this value of a counter."""
-        for value in warp.registers.values():
+        for name, found in held.items():
+            value = warp.registers[name]
             if isinstance(value, Counter) and value.base == counter.base and value.value <= counter.value:
                 return True
-            if counter in variables_in(value):
+            if counter in found:
                 return True
         return self._may_start(warp, counter.base)
 
-    def _shift(self, state: State, base: Any) -> None:
+    def _shift(self, state: State, base: Any, held: Held) -> None:
         """Lowers all counters of a base by one number, if all stay high enough and no warp can join anew."""
-        values = [v.value for w in state.warps for r in w.registers.values() for v in counters_in(r) if v.base == base]
+        values = [v.value for each in held for found in each.values() for v in found if v.base == base]
         modulus = self.machine.modulus_of(base)
         lowest = self.machine.floor(base) + self.machine.room
         by = (min(values) - lowest) // modulus * modulus
         if by <= 0 or any(self._may_start(warp, base) for warp in state.warps):
             return
-        self.shifted(state, base, by)
+        self._lower(state, base, by, held)
 
-    def shifted(self, state: State, base: Any, by: int) -> None:
+    def _lower(self, state: State, base: Any, by: int, held: Held) -> None:
         """Lowers all counters of a base, and the answers on them."""
 
         def lower(counter: Counter) -> Counter:
             return replace(counter, value=counter.value - by) if counter.base == base else counter
 
-        for warp in state.warps:
-            warp.registers = {name: moved(value, lower) for name, value in warp.registers.items()}
-        state.facts = {moved(key, lower): answer for key, answer in state.facts.items()}
-        state.contents = {units: moved(value, lower) for units, value in state.contents.items()}
+        known = self._lowered.setdefault((base, by), {})
+
+        def lowered(value: Value) -> Value:
+            if value not in known:
+                known[value] = moved(value, lower)
+            return known[value]
+
+        for warp, each in zip(state.warps, held, strict=True):
+            for name in each:
+                warp.registers[name] = lowered(warp.registers[name])
+                each[name] = counters_in(warp.registers[name])
+        state.facts = {lowered(key): answer for key, answer in state.facts.items()}
+        state.contents = {units: lowered(value) for units, value in state.contents.items()}
         old, state.oracle = state.oracle, {}
         for at, difference in list(old):
             low, high = old[(at, difference)]
             if at == base:
                 low, high = _lowered(low, high, by, self.machine.divisor(at, difference), self.machine.constants(at))
-            (start, *rest), asked = moved(at, lower), moved(Affine(difference, 0), lower)
-            state.oracle[(moved(Affine(start, 0), lower).terms, *rest), asked.terms] = low, high
+            (start, *rest), asked = lowered(at), lowered(Affine(difference, 0))
+            state.oracle[(lowered(Affine(start, 0)).terms, *rest), asked.terms] = low, high
 
     def _rename(self, state: State) -> None:
         """Names events in the order in which a walk through the state meets them; forgets those nothing asks for."""
@@ -530,8 +551,11 @@ class Explorer:
         names: dict[int, int] = {}
 
         def meet(mask: int) -> None:
-            for place in bits(mask):
-                names.setdefault(1 << place, 1 << len(names))
+            if mask & (mask - 1):
+                for place in bits(mask):
+                    names.setdefault(1 << place, 1 << len(names))
+            elif mask and mask not in names:
+                names[mask] = 1 << len(names)
 
         for each in state.accesses:
             meet(each.id)
@@ -582,7 +606,7 @@ class Explorer:
                 (lane, new(now), without_empty(tuple(map(new, groups)))) for lane, (now, groups) in warp.bulk.items()
             )
             warp.bulk = {lane: (now, groups) for lane, now, groups in sorted(bulk) if now or groups}
-        state.accesses = [replace(each, id=new(each.id), fence=new(each.fence)) for each in state.accesses]
+        state.accesses = [each.named(new(each.id), new(each.fence)) for each in state.accesses]
         for at, barrier in state.mbarriers.items():
             back = max(barrier.index // 2 * 2 - 2, 0)
             state.mbarriers[at] = replace(

@@ -28,7 +28,7 @@ class Memory:
         self.known: dict[tuple[tuple[int, int], ...], Footprint] = {}
         self.unions: dict[tuple[int, int], Footprint] = {}
         self.made: dict[tuple[tuple[int, ...], int, int, bool], Footprint] = {}
-        self.met: dict[tuple[int, int], bool] = {}
+        self.met: dict[int, dict[int, bool]] = {}
         self.barriers: dict[tuple[int, ...], int] = {}
 
     def span(self, start: int, size: int, line: int, align: int = 0) -> int:
@@ -46,7 +46,8 @@ class Memory:
                 clash |= bool(units & mine)
                 units |= mine
                 lanes |= 1 << lane
-            self.known[shares] = Footprint(units, lanes, shares, clash, len(self.known))
+            one = {mine for _, mine in shares} == {units}
+            self.known[shares] = Footprint(units, lanes, shares, clash, len(self.known), one)
         return self.known[shares]
 
     def by_lane(self, addresses: tuple[int, ...], size: int, lanes: int, line: int, to_all: bool = False) -> Footprint:
@@ -69,12 +70,16 @@ class Memory:
             self.unions[key] = self.of(tuple((lane, mine | other[lane]) for lane, mine in a.shares))
         return self.unions[key]
 
-    def meet(self, a: Footprint, b: Footprint) -> bool:
-        """Whether two footprints share a unit."""
-        key = a.number, b.number
-        if key not in self.met:
-            self.met[key] = bool(a.units & b.units)
-        return self.met[key]
+    def meeting(self, accesses: list[Access], foot: Footprint) -> list[Access]:
+        """Those of the accesses that share a unit with a footprint."""
+        known, found = self.met.setdefault(foot.number, {}), []
+        for each in accesses:
+            meets = known.get(each.foot.number)
+            if meets is None:
+                meets = known[each.foot.number] = bool(each.foot.units & foot.units)
+            if meets:
+                found.append(each)
+        return found
 
     def of_barriers(self, addresses: tuple[int, ...]) -> int:
         """The units of mbarriers at these addresses."""
@@ -122,10 +127,9 @@ class Memory:
             raise Fault(line, "reads bytes that nothing has written")
         knows, by = warp.knows(lanes), (warp.number // 4 * 4 if begun >= 0 else warp.number, warp.pc)
         own = {event for event, _ in warp.own}
-        for each in state.accesses:
-            if (write or each.write) and not (atomic and each.atomic) and self.meet(each.foot, foot):
-                if apart(ticket, each.ticket):
-                    continue
+        near = self.meeting(state.accesses, foot)
+        for each in near:
+            if (write or each.write) and not (atomic and each.atomic) and not apart(ticket, each.ticket):
                 _ordered(each, warp, line, knows, own, foot, asynchronous)
             elif atomic and each.adds not in (0, adds) and each.id & ~knows and self.meet(each.foot, foot):
                 raise Refused(line, f"changes a word while line {each.line} need not have drawn from it")
@@ -142,9 +146,10 @@ class Memory:
         event = (
             0 if asynchronous or atomic or ticket else next((event for each, event in warp.fresh if each == kind), 0)
         )
-        old = next((each for each in state.accesses if each.id == event), None) if event else None
+        old = next((each for each in reversed(state.accesses) if each.id == event), None) if event else None
         if old is not None:
             new = replace(old, foot=self.union(old.foot, foot))
+            near = self.meeting(state.accesses, new.foot)
         else:
             event = state.new()
             new = Access(
@@ -161,8 +166,9 @@ class Memory:
             )
             if not asynchronous and not atomic and not ticket:
                 warp.fresh = (*(each for each in warp.fresh if each[0] != kind), (kind, event))
-        kept = [each for each in state.accesses if each is not old and not _superseded(each, knows, new)]
-        state.accesses = [*kept, new]
+        gone = {id(each) for each in near if each is old or _superseded(each, knows, new)}
+        state.accesses = [each for each in state.accesses if id(each) not in gone] if gone else [*state.accesses]
+        state.accesses.append(new)
         return event
 
 

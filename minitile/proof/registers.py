@@ -128,6 +128,7 @@ class Registers:
         self.passing = False  # whether loops are passed in any number of rounds (branches.py)
         self.asked = False  # whether an answer was made use of
         self.left: dict[tuple[Any, ...], tuple[Value, ...]] = {}  # what blocks leave, by place and what they read
+        self.literals: dict[str, Value] = {}
         self.in_grid = least_by_grid(launch.grid)
         self.wide = {name for each in program.code for name in wide(each)}
         self.wanted: dict[Any, int] = {}  # moduli by which counters would have to be known
@@ -197,6 +198,10 @@ class Registers:
         found = warp.registers.get(arg)
         if found is not None:
             return found
+        if not arg.startswith("%"):
+            if arg not in self.literals:
+                self.literals[arg] = self.literal(arg)
+            return self.literals[arg]
         if arg == "%tid.x":
             return tuple(range(warp.number * 32, warp.number * 32 + 32))
         if re.fullmatch(r"%n?ctaid\.[xyz]", arg):
@@ -205,10 +210,10 @@ class Registers:
             return self.program.threads
         if arg in ("%tid.y", "%tid.z", "%cluster_ctarank"):
             return 0
-        if arg == "%laneid":
-            return tuple(range(32))
-        if arg.startswith("%"):
-            return TOP
+        return tuple(range(32)) if arg == "%laneid" else TOP
+
+    def literal(self, arg: str) -> Value:
+        """What an operand is that is no register."""
         if INTEGER.fullmatch(arg):
             return int(arg, 0)
         if arg in self.program.arrays:
@@ -225,15 +230,19 @@ class Registers:
 
     def address(self, warp: Warp, arg: str, lanes: int, line: int) -> tuple[int, ...]:
         """An address for each lane; of lanes that do not take part, 0."""
-        name, offset = _operand_of_address(arg)
-        values = self.value(warp, name) if name else TOP
-        found = _located(values, offset, lanes)
+        found, _, value = self.located(warp, arg, lanes)
         if found is None:
-            values = lanes_of(values)
+            values = lanes_of(value)
             raise self.unknown_number(
                 line, arg, next(values[n] for n in lanes_in(lanes) if not isinstance(values[n], int))
             )
         return found
+
+    def located(self, warp: Warp, arg: str, lanes: int) -> tuple[tuple[int, ...] | None, int, Value]:
+        """As `address`, None where not all are known; with the operand's offset and the value that it is added to."""
+        name, offset = _operand_of_address(arg)
+        value = self.value(warp, name) if name else TOP
+        return _located(value, offset, lanes), offset, value
 
     def one_address(self, warp: Warp, arg: str, lanes: int, line: int) -> int:
         value = self.address(warp, arg, lanes, line)
@@ -468,10 +477,12 @@ class Registers:
             warp.registers[each.args[0].partition("|")[2]] = (1, *(0,) * 31)
             return
         result = self.result(state, warp, each)
-        if isinstance(result, (Affine, tuple)):
+        if isinstance(result, Affine) or (isinstance(result, tuple) and Affine in map(type, result)):
             result = by_lane(self.folded, result)
-        if self.residues:
-            result = by_lane(lambda v: with_residues(v, self.residues), result)
+            if self.residues:
+                result = by_lane(lambda v: with_residues(v, self.residues), result)
+        elif isinstance(result, tuple):
+            result = join(tuple(map(of_a_lane, result)))
         if len(each.writes) == 1:
             self.put(warp, each.writes[0], result, lanes)
         else:
@@ -480,7 +491,7 @@ class Registers:
 
     def pass_block(self, state: State, warp: Warp, block: Block) -> None:
         """Executes a block by all lanes, or takes from before what it leaves, unless that hangs on answers."""
-        key = (warp.pc, *(self.value(warp, name) for name in block.reads))
+        key = (block.begin, *(self.value(warp, name) for name in block.reads))
         left = self.left.get(key)
         if left is None:
             before, self.asked = dict(warp.registers), False
@@ -494,7 +505,6 @@ class Registers:
                 self.left[key] = tuple(warp.registers[name] for name in block.writes)
         else:
             warp.registers.update(zip(block.writes, left, strict=True))
-        warp.pc = block.end
 
     def folded(self, value: Value) -> Value:
         """a·C - a·n·((C + k) / n) of a counter C that counts from 0 is a·((C + k) mod n) - a·k."""

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from minitile.proof import barriers
-from minitile.proof.blocks import blocks
+from minitile.proof.blocks import blocks, names_truth
 from minitile.proof.branches import ATOMIC_OF_SHARED, CP_ASYNC, IDLE_FENCES, SHARED, TENSOR_STORES, Branches, is_access
+from minitile.proof.bursts import Burst, bursts, form
 from minitile.proof.events import Footprint, MBarrier, replace
 from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import WINDOW, Fork, Question, Residue
-from minitile.proof.state import ALL, State, Warp, bits, committed, without_empty
+from minitile.proof.state import ALL, State, Warp, bits, committed, lanes_in, without_empty
 from minitile.proof.text import (
     ARITHMETIC,
     ATOMIC,
@@ -80,8 +81,6 @@ _INIT = re.compile(r"mbarrier\.init\.shared(::cta)?\.b64")
 _ARRIVE = re.compile(r"mbarrier\.arrive(\.expect_tx)?(\.release)?(\.cta)?\.shared(::cta)?\.b64")
 _EXPECT = re.compile(r"mbarrier\.expect_tx(\.relaxed\.cta)?\.shared(::cta)?\.b64")
 _WAIT = re.compile(r"mbarrier\.try_wait(?:\.parity)?(\.acquire)?(\.cta)?\.shared(::cta)?\.b64")
-_STMATRIX = re.compile(r"stmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b(?:16|8)")
-_LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(::cta)?\.b16")
 _BAR_RED = re.compile(r"(?:bar|barrier)\.red(?:\.aligned)?\.(?:popc\.u32|(?:and|or)\.pred)")
 _ACCESSES = ("st", "ld", "stmatrix", "ldmatrix")
 COUNTED = -1000  # names what counters hold, by their places
@@ -108,7 +107,9 @@ class Machine(Branches):
                 raise Refused(each.line, "a wait that is not tried again at once")
         self.named = [self._named(each) for each in program.code]
         self.draws = bool(self.memory.draws)
-        self.blocks = [None] * len(program.code) if self.draws else blocks(program, self.touches)
+        self.blocks = blocks(program, self.touches, self.draws)
+        self.bursts = [None] * len(program.code) if self.draws else bursts(program, self.touches)
+        self.spread: dict[tuple[Any, ...], Footprint | None] = {}  # what bursts cover, by place and addresses
 
     # -- one instruction
 
@@ -122,6 +123,11 @@ class Machine(Branches):
         block = self.blocks[warp.pc]
         if block and warp.mask == ALL:
             self.pass_block(state, warp, block)
+            warp.pc = block.end
+            return True
+        burst = self.bursts[warp.pc]
+        if burst and warp.mask == ALL and self.burst(state, warp, burst):
+            warp.pc = burst.end
             return True
         if warp.pc in self.program.regions:
             self.pass_region(warp, self.program.regions[warp.pc])
@@ -197,7 +203,7 @@ class Machine(Branches):
             if each.base == "ld" and not op.startswith(("ld.param.", "ld.global.", "ld.const.", "ld.local.", *ATOMIC)):
                 raise Refused(each.line, f"not known: {each.op}")
             self.arithmetic(state, warp, each, lanes)
-            if self.draws and (each.base == "setp" or each.op.endswith(".pred")) and len(each.writes) == 1:
+            if self.draws and names_truth(each):
                 self.renew(warp, each.pc)
                 name_truth(warp, each, lanes, *(self.value(warp, arg) for arg in (*each.args[1:3], "")[:2]))
         elif each.base == "mbarrier":
@@ -369,17 +375,14 @@ class Machine(Branches):
     # -- accesses
 
     def generic(self, state: State, warp: Warp, each: Instruction, lanes: int, sure: bool = True) -> None:
-        load, sharers = each.base in ("ld", "ldmatrix"), 32
-        if match := (_STMATRIX.fullmatch(each.op) or _LDMATRIX.fullmatch(each.op)):
-            size, sharers = 16, 8 * int(match[1])
+        known = form(each.op)
+        if known is None:
+            raise Refused(each.line, f"not known: {each.op}")
+        load, size, lane_mask = known.load, known.size, lanes & known.lanes
+        if known.matrix:
             warp.converge()
             if lanes != ALL:
                 raise Refused(each.line, "a matrix by some lanes of a warp")
-        elif match := SHARED.fullmatch(each.op):
-            size = int(match[1] or 1) * int(match[2]) // 8
-        else:
-            raise Refused(each.line, f"not known: {each.op}")
-        lane_mask = lanes & ((1 << sharers) - 1)
         # Rows that one lane names are given to all: each lane reads them all.
         place = each.args[1 if load else 0]
         foot, exact, ticket = self.footprint(warp, each, place, size, lane_mask, each.base == "ldmatrix")
@@ -406,7 +409,7 @@ class Machine(Branches):
                 state.contents.update((word, number) for _, word in foot.shares)
         for name in each.writes:
             value: Value = TOP
-            whole = "{" not in each.args[0] and size in (4, 8) and {mine for _, mine in foot.shares} == {foot.units}
+            whole = "{" not in each.args[0] and size in (4, 8) and foot.one
             if sure and whole and exact:
                 value = state.contents.get(foot.units, UNIFORM)
             elif self.draws and sure and exact and size == 4 and "{" not in each.args[0]:
@@ -420,18 +423,61 @@ class Machine(Branches):
                     value = by_lane(without_sign, value)
             self.put(warp, name, value, lanes)
 
+    def burst(self, state: State, warp: Warp, burst: Burst) -> bool:
+        """Executes a burst by all lanes of a warp as one access, if it is one; False: nothing has been done."""
+        groups = (*warp.groups, warp.open) if burst.touched else ()
+        if any(burst.touched & (each.accumulators | each.fragments) for group in groups for each in group):
+            return False
+        key = (burst.begin, *(self.value(warp, name) for name in burst.reads))
+        if key not in self.spread:
+            self.spread[key] = self.whole(warp, burst)
+        foot = self.spread[key]
+        if foot is None:
+            return False
+        if burst.matrix:
+            warp.converge()
+        try:
+            event = self.memory.access(state, warp, burst.parts[0].line, foot, write=burst.write, copy=burst.copy)
+        except Fault:
+            return False
+        warp.dirty |= burst.touched
+        if not burst.copy:
+            warp.did(event, foot.lanes)
+        elif (event, foot.lanes) not in warp.cp_open:
+            warp.cp_open += ((event, foot.lanes),)
+        warp.registers.update(dict.fromkeys(burst.writes, TOP))
+        return True
+
+    def whole(self, warp: Warp, burst: Burst) -> Footprint | None:
+        """What all accesses of a burst touch, if that is known and they neither conflict with each other nor load what
+        is one for all."""
+        total: Footprint | None = None
+        for each in burst.parts:
+            addresses, *_ = self.located(warp, each.place, each.lanes)
+            if addresses is None:
+                return None
+            try:
+                foot = self.memory.by_lane(addresses, each.size, each.lanes, each.line, each.to_all)
+            except Fault:
+                return None
+            met = total is not None and total.units & foot.units
+            if (total and total.lanes != foot.lanes) or (each.scalar and foot.one) or (burst.copy and met):
+                return None
+            total = self.memory.union(total, foot) if total else foot
+        return total
+
     def footprint(
         self, warp: Warp, each: Instruction, arg: str, size: int, lanes: int, to_all: bool = False
     ) -> tuple[Footprint, bool, Tickets | None]:
         """What lanes access, and whether they access all of it; else each some place of its share, not known which, but
         by tickets perhaps a place of its own."""
-        match = re.fullmatch(r"\[(%?~?\w+)(?:\+(-?\d+))?\]", arg)
-        values = lanes_of(self.value(warp, match[1]) if match else TOP)
-        if to_all or not any(isinstance(values[lane], (Among, Ticket)) for lane in bits(lanes)):
+        addresses, offset, value = self.located(warp, arg, lanes)
+        values = lanes_of(value)
+        if addresses is None and (to_all or not any(isinstance(values[n], (Among, Ticket)) for n in lanes_in(lanes))):
             addresses = self.address(warp, arg, lanes, each.line)
+        if addresses is not None:
             return self.memory.by_lane(addresses, size, lanes, each.line, to_all), True, None
         shares, by_ticket = [], []
-        offset = int(match[2] or 0) if match else 0
         for lane in bits(lanes):
             value, units = values[lane], 0
             if isinstance(value, int):

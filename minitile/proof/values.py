@@ -36,11 +36,11 @@ class Unknown:
 def _hashed(self: Any) -> int:
     """The hash of a value, which may be nested deeply: it is computed once."""
     try:
-        return int(self._hash)
+        found: int = self._hash
     except AttributeError:
         found = hash(tuple(getattr(self, each.name) for each in fields(self) if each.init))
         object.__setattr__(self, "_hash", found)
-        return found
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +175,11 @@ def variables_in(value: Any) -> frozenset[Counter | Stored]:
 
 def counters_in(value: Any) -> tuple[Counter, ...]:
     """Every counter that a value is made of."""
-    if isinstance(value, (int, Unknown)):
-        return ()
+    return () if isinstance(value, (int, Unknown)) else _counters_in(value)
+
+
+@lru_cache(maxsize=1 << 16)
+def _counters_in(value: Any) -> tuple[Counter, ...]:
     return tuple(each for each in variables_in(value) if isinstance(each, Counter))
 
 
@@ -244,7 +247,7 @@ def lanes_of(a: Value) -> tuple[Value, ...]:
 def join(lanes: tuple[Value, ...]) -> Value:
     """A tuple of 32 equal values is that value. UNIFORM must not be among them: two unknowns are not one."""
     first = lanes[0]
-    return first if all(each == first for each in lanes) else lanes
+    return first if first == lanes[-1] and lanes.count(first) == len(lanes) else lanes
 
 
 def of_a_lane(a: Value) -> Value:
@@ -278,6 +281,8 @@ def _text(term: tuple[Hashable, int]) -> str:
 
 def plus(a: Affine, b: Affine, times: int = 1) -> Affine:
     """a + times·b."""
+    if not b.terms:
+        return Affine(a.terms, a.const + times * b.const) if b.const else a
     terms = dict(a.terms)
     for key, c in b.terms:
         terms[key] = terms.get(key, 0) + times * c

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 
 from minitile.proof.reading import Statement
 
@@ -26,8 +27,10 @@ class Flow:
         writes: Callable[[Statement], tuple[str, ...]],
         plain: frozenset[str],
     ) -> None:
-        self.items, self.last, self._writes, self.plain = list(found), last, writes, plain
+        self.items, self.last, self.plain = list(found), last, plain
+        self.writes = cache(writes)
         self._count = 0
+        self._places: dict[str, int] = {}  # where labels have been
         words = {word for each in found for arg in each.args for word in re.findall(r"%\w+", arg)}
         prefixes = (f"%_{n}c" for n in range(10**6))
         self._prefix = next(p for p in prefixes if not any(word.startswith(p) for word in words))
@@ -48,14 +51,15 @@ class Flow:
         """The index of the statement behind a label; -1: no such label."""
         if label in self.last:
             return len(self.items)
-        return next((n for n, each in enumerate(self.items) if label in each.labels), -1)
+        n = self._places.get(label, -1)
+        if not 0 <= n < len(self.items) or label not in self.items[n].labels:
+            self._places = {name: n for n, each in enumerate(self.items) for name in each.labels}
+            n = self._places.get(label, -1)
+        return n
 
     def target(self, each: Statement) -> int:
         """Where a statement branches to; -1: it is no branch."""
         return self.at(each.args[0]) if each.op in _BRANCHES and len(each.args) == 1 else -1
-
-    def writes(self, each: Statement) -> tuple[str, ...]:
-        return self._writes(each)
 
     def defined(self, name: str, head: int, back: int) -> list[int]:
         """The statements head … back that write a register."""

@@ -1,0 +1,164 @@
+"""What is executed at once, blocks of arithmetic and bursts of accesses, leaves what it leaves one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from minitile.proof import Launch, Refused, answer, certificate, check, prove, semantics
+from minitile.proof.bursts import bursts
+from minitile.proof.text import parse
+from minitile.tools.proving import launch_facts
+from tests.proof.kernels import kernels
+from tests.proof.test_examples import text_and_launch
+from tests.proof.test_rules import texts
+from tests.proof.test_text import CP, DATA, FENCE, FILLED, HEAD, INIT, NEXT, WARPGROUP, verdict
+
+ROWS = "mad.lo.u32 %r3, %r0, 16, %r1; st.shared.v4.u32 [%r3], {0, 0, 0, 0};"
+MATRICES = "mad.lo.u32 %r3, %r0, 16, %r1; "
+FOUR = "st.shared.u32 [%r2], %r0; st.shared.u32 [%r2+256], %r0; st.shared.u32 [%r2+512], %r0;"
+
+
+@contextmanager
+def one_by_one() -> Iterator[None]:
+    """Within, nothing is executed at once."""
+
+    def nothing(program: Any, *rest: Any) -> list[None]:
+        return [None] * len(program.code)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(semantics, "blocks", nothing)
+        patch.setattr(semantics, "bursts", nothing)
+        yield
+
+
+def states(data: Any) -> list[int]:
+    return [len(case) for case in data["cases"]]
+
+
+CASES = [  # (why it is refused, "" for proved; a body with a burst)
+    ("", FOUR),
+    ("", f"{FOUR} bar.sync 0; {NEXT} ld.shared.u32 %r4, [%r3]; ld.shared.u32 %r5, [%r3+256];"),
+    ("lanes", f"{NEXT} st.shared.u32 [%r2], %r0;\n st.shared.u32 [%r3], %r0;"),
+    ("out of bounds", "st.shared.u32 [%r2], %r0;\n st.shared.u32 [%r2+4096], %r0;"),
+    ("misaligned", "st.shared.u32 [%r2], %r0;\n st.shared.u32 [%r2+2], %r0;"),
+    ("nothing has written", "st.shared.u32 [%r2], %r0;\n ld.shared.u32 %r3, [%r2];\n ld.shared.u32 %r4, [%r2+1024];"),
+    ("races", f"{FOUR} xor.b32 %r5, %r0, 32; mad.lo.u32 %r3, %r5, 4, %r1;\n st.shared.u32 [%r3+768], %r0;\n"
+     " st.shared.u32 [%r3+512], %r0;"),
+    # what one load gives all lanes is one number, also behind another load
+    ("", "@%p0 st.shared.u32 [%r1], 1; @%p0 st.shared.u32 [%r1+4], 2; bar.sync 0;"
+     " ld.shared.u32 %r4, [%r1]; ld.shared.u32 %r5, [%r1+4]; setp.eq.u32 %p4, %r5, 2;"
+     " @%p4 bra $e; bar.sync 1, 32; $e:\n"),
+    # what is loaded is not known any more
+    ("not known", f"{FOUR} bar.sync 0; mov.b32 %r7, %r2; ld.shared.v2.u32 {{%r7, %r4}}, [%r1];\n"
+     " ld.shared.v2.u32 {%r5, %r6}, [%r1+8]; st.shared.u32 [%r7], 0;"),
+    ("nothing has written", "and.b32 %r5, %r0, 16; setp.eq.u32 %p4, %r5, 0; @%p4 bra $e;\n st.shared.u32 [%r2], 1;\n"
+     " st.shared.u32 [%r2+256], 1;\n $e: bar.sync 0;\n ld.shared.u32 %r4, [%r2];"),
+    ("", f"{DATA} @%p4 bra $e; {FOUR}\n $e:\n"),
+    ("races", f"{CP}\n {CP} cp.async.wait_all;"),
+    ("", f"{CP} {CP.replace('%r2', '%r2+256')} cp.async.wait_all;"),
+    ("", f"{MATRICES} stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r3], {{%r4, %r5, %r6, %r7}};"
+     " stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r3+2048], {%r4, %r5};"),
+]  # fmt: skip
+APART = [  # the same, where accesses may not be taken together
+    ("not known", f"{ROWS} bar.sync 0; ld.shared.v2.u32 {{%r3, %r4}}, [%r1];"
+     " ld.shared.v2.u32 {%r5, %r6}, [%r3];"),
+    ("nothing has written", "@%p0 st.shared.u32 [%r2], 1;\n @%p0 st.shared.u32 [%r2+256], 1; bar.sync 0;\n"
+     " ld.shared.u32 %r4, [%r2];"),
+    # behind branches by data
+    ("not known", f"{DATA} mov.b32 %r7, %r2; @%p4 bra $e; setp.eq.u32 %p5, %r3, 1; @%p5 bra $m;\n"
+     " add.u32 %r7, %r2, 512;\n st.shared.u32 [%r2], 1;\n $m:\n st.shared.u32 [%r7], 2;\n $e:\n"),
+]  # fmt: skip
+
+
+def text_of(body: str) -> str:
+    return HEAD.format(threads=64, shared=4096) + body + "\n  ret;\n}\n"
+
+
+@pytest.mark.parametrize(("why", "body"), CASES + APART)
+def test_is_what_it_is_one_by_one(why, body):
+    program = parse(text_of(body), Launch({"T": 1024}))
+    assert any(bursts(program, [0] * len(program.code))) is ((why, body) in CASES)
+    found = verdict(body)
+    assert why in found if why else found == "proved"
+    with one_by_one():
+        assert verdict(body) == found
+
+
+def test_a_burst_of_registers_that_a_product_holds():
+    begun, _, _ = WARPGROUP[0][0].partition("wgmma.wait")
+    loads = "ld.shared.v2.f32 {%f0, %f1}, [%r3]; ld.shared.v2.f32 {%f2, %f3}, [%r3+8];"
+    after = f"{begun} {loads} wgmma.wait_group.sync.aligned 0;"
+    before = f"{FENCE} {loads} {begun.removeprefix(FENCE)} wgmma.wait_group.sync.aligned 0;"
+    for body, why in ((after, "accesses registers of a product"), (before, "no wgmma.fence since")):
+        assert why in verdict(FILLED + body, 128, box=128)
+        with one_by_one():
+            assert why in verdict(FILLED + body, 128, box=128)
+
+
+def test_lanes_meet_in_a_burst_of_matrices():
+    """So all have passed the wait before one of them completes the next phase."""
+    arrive = "@%p0 mbarrier.arrive.shared.b64 _, [%r1+1024];"
+    wait = "$w:\n mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1024], 0;\n @!%p1 bra $w;"
+    load = "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r4, %r5, %r6, %r7}}, [%r3{}];"
+    body = f"{ROWS} {INIT} {arrive} {wait} {load.format('')} {load.format('+0')} {arrive}"
+    text = HEAD.format(threads=32, shared=4096) + body + "\n  ret;\n}\n"
+    assert prove(text, Launch({})).together == ()
+    with one_by_one():
+        assert prove(text, Launch({})).together == ()
+
+
+def test_each_access_of_a_burst_is_a_step():
+    found = answer(text_of(f"{FOUR} st.shared.u32 [%r2+4096], %r0;"), Launch({"T": 1024}))
+    assert len([step for step in found.steps if step.text.startswith("st.shared")]) >= 4
+
+
+def same_states(text: str, launch: Launch) -> None:
+    """A certificate made either way is accepted either way."""
+    found = certificate(text, launch)
+    with one_by_one():
+        other = certificate(text, launch)
+        check(found, text, launch)
+    check(other, text, launch)
+    assert states(found) == states(other)
+
+
+@pytest.mark.parametrize("name", ["gemm", "rms_norm"])
+def test_states_are_the_same(name):
+    same_states(*text_and_launch(name, "sm_80"))
+
+
+@pytest.mark.slow
+def test_small_texts():
+    every = texts()
+
+    def verdicts() -> list[str]:
+        found = []
+        for text, _, box in every:
+            try:
+                prove(text, Launch({"T": box}), most_states=300, seconds=20.0)
+                found.append("")
+            except Refused as why:
+                found.append(str(why))
+        return found
+
+    at_once = verdicts()
+    with one_by_one():
+        assert verdicts() == at_once
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
+def test_every_kernel(target):
+    for _, kernel in kernels(target):
+        text, launch = kernel.asm["ptx"], launch_facts(kernel.launch_info)
+        found = answer(text, launch, most_states=100, seconds=600.0)
+        if found:
+            same_states(text, launch)
+        else:
+            with one_by_one():
+                other = answer(text, launch, most_states=100, seconds=600.0)
+            assert (other.verdict, other.line, other.reason) == (found.verdict, found.line, found.reason)

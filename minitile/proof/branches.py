@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
-from minitile.proof.divergence import diverge
+from minitile.proof.divergence import diverge, joins
 from minitile.proof.products import Products
 from minitile.proof.registers import Fork
 from minitile.proof.state import State, Warp, bits
@@ -95,6 +96,10 @@ class Branches(Products):
             for pc, end in enumerate(self.open)
         ]
         self.alike = [self._alike(each) for each in program.code]
+
+    @cached_property
+    def joins(self) -> tuple[int, ...]:
+        return joins(self.program.code)
 
     def execute(self, state: State, warp: Warp, each: Instruction, lanes: int, sure: bool = True) -> bool:
         raise NotImplementedError
@@ -333,7 +338,7 @@ class Branches(Products):
         elif not taken:
             warp.pc += 1
         else:
-            diverge(self.program.code, warp, each, taken)
+            diverge(self.program.code, self.joins[each.pc], warp, each, taken)
 
     def _spun(self, warp: Warp, each: Instruction) -> None:
         """Some number of rounds of a quiet loop: nothing is known of what they compute."""

@@ -24,6 +24,7 @@ from minitile.proof.values import (
     TOP,
     UNIFORM,
     Affine,
+    Among,
     Counter,
     Predicate,
     Ticket,
@@ -32,6 +33,7 @@ from minitile.proof.values import (
     binary,
     by_lane,
     compare,
+    counter_in,
     counters_in,
     divided_round,
     join,
@@ -60,15 +62,19 @@ ONE = symbol("one")
 WINDOW = symbol("window")  # where shared memory lies among generic addresses
 WORTHWHILE = 32  # smaller divisors of parameters are not made use of
 MOST_ROUNDS = 32  # counters may be taken modulo this, where they are divided first
+_THREAD, _EXTENT = (tuple(f"%{name}.{axis}" for axis in "xyz") for name in ("tid", "ntid"))
 _FORMS = {
     name: re.compile(form)
     for name, form in {
         "mov": r"mov\.[busf](32|64)",
+        "truth": r"mov\.pred",
         "cvt": r"cvta\..*|cvt\.s64\.s32|cvt\.u64\.u32|cvt\.s32\.s64|cvt\.u32\.u64",
         "param": r"ld\.param\.[sub](32|64)",
         "integer": r"(add|sub|mul\.lo|and|or|xor|shl|shr|min|max|div|rem)\.([sub](?:32|64))",
         "loaded": r"ld\.global(?:\.nc)?(?:\.L1::\w+)?\.([bsu](?:32|64))",
         "mad": r"mad\.lo\.([su]32)",
+        "not": r"(not\.b|neg\.s)32",
+        "wide16": r"mul\.wide\.([su])16",
         "wide": r"mul\.wide\.([su])32",
         "logic": r"(and|or|xor|not)\.pred",
         "setp": r"setp\.(lt|le|gt|ge|eq|ne|lo|ls|hi|hs)\.([sub](?:32|64))",
@@ -195,13 +201,13 @@ class Registers:
         found = warp.registers.get(arg)
         if found is not None:
             return found
-        if arg == "%tid.x":
-            return tuple(range(warp.number * 32, warp.number * 32 + 32))
+        if arg in _THREAD:
+            return _threads(warp.number, self.program.shape, _THREAD.index(arg))
         if re.fullmatch(r"%n?ctaid\.[xyz]", arg):
             return symbol(arg)
-        if arg == "%ntid.x":
-            return self.program.threads
-        if arg in ("%tid.y", "%tid.z", "%cluster_ctarank"):
+        if arg in _EXTENT:
+            return self.program.shape[_EXTENT.index(arg)]
+        if arg == "%cluster_ctarank":
             return 0
         if arg == "%laneid":
             return tuple(range(32))
@@ -240,13 +246,22 @@ class Registers:
             raise Refused(line, f"addresses that differ in the warp: {arg}")
         return found.pop()
 
-    def number(self, warp: Warp, arg: str, line: int) -> int:
+    def number(self, warp: Warp, arg: str, line: int, lanes: int = ALL) -> int:
+        """A number that is one for these lanes: what others have in the register, they do not give."""
         value = self.value(warp, arg)
+        if isinstance(value, tuple) and lanes:
+            value = join(tuple(value[n] for n in lanes_in(lanes)))
         if not isinstance(value, int):
             raise self.unknown_number(line, arg, value)
         return value
 
     def put(self, warp: Warp, name: str, value: Value, lanes: int) -> None:
+        """What these lanes have in a register from now on. If lanes that wait elsewhere do not need theirs any more, it is
+        looked at as if it were one for the warp: so a loop that some lanes go around has a counter."""
+        if lanes == warp.mask != ALL and all(name not in self.program.live[pc] for pc, _ in warp.stack):
+            one = join(tuple(value[n] for n in lanes_in(lanes))) if isinstance(value, tuple) else value
+            warp.registers[name] = value if isinstance(one, tuple) else one
+            return
         if lanes != ALL:
             old = lanes_of(warp.registers.get(name, TOP))
             mixed = tuple(v if lanes >> n & 1 else old[n] for n, v in enumerate(lanes_of(value)))
@@ -420,6 +435,13 @@ class Registers:
     def less(self, state: State, instance: tuple[Any, ...], kind: str, a: Value, b: Value) -> Value:
         """a < b, of scalars that are uniform; not both are integers."""
         if kind[0] != "s" and any(isinstance(v, Affine) and not not_negative(v) for v in (a, b)):
+            # A sum that may be negative, against a number that is not: a < n just if 0 <= a < n.
+            for one, other in ((a, b), (b, a)):
+                if isinstance(one, Affine) and isinstance(other, int) and 0 < other < self.small:
+                    negative = self.less(state, instance, "s32", one, 0)
+                    if one is a:
+                        return logic("and", negate(negative), self.less(state, instance, "s32", a, b))
+                    return logic("or", negative, self.less(state, instance, "s32", a, b))
             return compare("lt", kind, *map(rounds, (a, b)))
         if isinstance(a, Counter) and isinstance(b, Counter):
             return UNIFORM
@@ -515,6 +537,8 @@ class Registers:
         form, *said = _form(op)
         if form == "mov":
             return self.moved(warp, each, int(said[0]))
+        if form == "truth":
+            return min(abs(int(args[1], 0)), 1) if INTEGER.fullmatch(args[1]) else self.value(warp, args[1])
         if form == "cvt":
             return self.converted(self.value(warp, args[1]), op)
         if form == "param":
@@ -525,6 +549,8 @@ class Registers:
         if form == "integer":
             name, kind = said[0][:3], said[1]
             a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
+            if name == "and" and isinstance(a, int):
+                a, b = b, a
             if name == "min" and kind == "s32" and (isinstance(a, Affine) or isinstance(b, Affine)):
                 found_min = self.minimum(state, warp, each.pc, a, b)
                 if found_min is not None:
@@ -543,12 +569,20 @@ class Registers:
                 if by * divisor <= MOST_ROUNDS:
                     key = ("since", counter.base[0]) if counter.base[0] else None
                     self.wanted[key] = lcm(self.wanted.get(key, 1), by * divisor)
+            if name == "and":
+                a, b = by_lane(self.masked, a, b), b
             room = self.room if args[1] in self.from_numbers else 0
             return by_lane(lambda x, y: self.stepped(binary(name, kind, x, y, modulus), x, y, room=room), a, b)
         if form == "mad":
             a, b, c = (self.operand(warp, arg, 32) for arg in args[1:4])
             kind = said[0]
             return by_lane(lambda x, y, z: self.stepped(binary("add", kind, binary("mul", kind, x, y), z), z), a, b, c)
+        if form == "not":
+            less = (1 << 32) - (said[0] == "not.b")  # ~v is -1 - v
+            return by_lane(lambda v: binary("sub", "s32", less % (1 << 32), v), self.operand(warp, args[1], 32))
+        if form == "wide16":
+            a, b = (by_lane(lambda v: _half(said[0], v), self.operand(warp, arg, 16)) for arg in args[1:3])
+            return by_lane(lambda x, y: binary("mul", "s32", x, y), a, b)
         if form == "wide":
             a, b = (self.converted(self.operand(warp, arg, 32), f"cvt.{said[0]}64.{said[0]}32") for arg in args[1:3])
             return by_lane(lambda x, y: binary("mul", "s64", x, y), a, b)
@@ -576,6 +610,31 @@ class Registers:
         if form == "vote":
             return UNIFORM
         return computed(op, tuple(UNIFORM if is_real(arg) else self.operand(warp, arg, 64) for arg in args[1:]))
+
+    def masked(self, a: Value, mask: Value) -> Value:
+        """What a mask of a sum of counters leaves hangs on its lowest bits, up to the mask's highest: a number that has the
+        same ones, if the counters' residues tell them; else the sum. (i << 10) & 1024, ~i & 1 are of i mod 2."""
+        if not isinstance(mask, int) or not 0 < mask < 1 << 31 or not isinstance(a, (Counter, Affine)):
+            return a
+        if isinstance(a, Counter):
+            if not mask & (mask + 1) or a.terms:
+                return a  # as a remainder
+            a = Affine(((("counter", a), 1),), 0)
+        period, found = 1 << mask.bit_length(), a.const
+        for key, c in a.terms:
+            cycle = period // gcd(period, c)
+            if cycle == 1:
+                continue
+            if (of_counter := counter_in(key)) is None:
+                return a
+            counter, more, by = of_counter
+            if self.modulus_of(counter.base) % (cycle * by):
+                if cycle * by <= MOST_ROUNDS:
+                    at = ("since", counter.base[0]) if counter.base[0] else None
+                    self.wanted[at] = lcm(self.wanted.get(at, 1), cycle * by)
+                return a
+            found += c * ((counter.value + more) % (cycle * by) // by)
+        return found % period
 
     def loaded(self, warp: Warp, arg: str, width: str) -> Value:
         """What lies at an address that is one for the launch, by a pointer by which nothing is stored: a symbol."""
@@ -625,6 +684,13 @@ class Registers:
         return by_lane(_low, value)
 
 
+@lru_cache(maxsize=1024)
+def _threads(warp: int, shape: tuple[int, int, int], axis: int) -> Value:
+    """A thread's index along an axis, of a warp's lanes: threads are numbered along x, then y, then z."""
+    inner = (1, shape[0], shape[0] * shape[1])[axis]
+    return join(tuple((warp * 32 + lane) // inner % shape[axis] for lane in range(32)))
+
+
 @lru_cache(maxsize=1 << 16)
 def _difference(bound: Any, start: Any) -> Any:
     return plus(Affine(bound, 0), Affine(start, 0), -1).terms
@@ -666,6 +732,10 @@ def _constants(program: Program) -> list[int]:
         for each in program.code
         if each.base == "min" or (each.base == "setp" and not counted.isdisjoint(each.args[1:]))
     ]
+    less = {
+        each.args[0] for each in program.code if re.fullmatch(r"add\.[su]32", each.op) and each.args[2].startswith("-")
+    }
+    compared += [i for i in program.code if i.op.startswith("setp") and i.op.endswith(".u32") and i.args[1] in less]
     names = {arg for each in compared for arg in each.args[1:]}
     moved = [each.args[1] for each in program.code if each.base == "mov" and each.args[0] in names]
     return [int(arg, 0) for arg in (*names, *moved) if INTEGER.fullmatch(arg)]
@@ -732,6 +802,15 @@ def _low(value: Value) -> Value:
     if isinstance(value, int):
         return value % (1 << 32)
     return made("low", value) if isinstance(value, Affine) else unknown(value)
+
+
+def _half(kind: str, value: Value) -> Value:
+    """A number of 16 bits as one of 32."""
+    if isinstance(value, int):
+        return (signed(value, 16) if kind == "s" else value) % (1 << 32)
+    if isinstance(value, Among) and 0 <= value.low <= value.low + value.step * (value.count - 1) < 1 << 15:
+        return value
+    return unknown(rounds(value))
 
 
 def _zero_extended(value: Value) -> Value:

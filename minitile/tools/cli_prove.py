@@ -47,7 +47,9 @@ def add_prove(parser: argparse.ArgumentParser) -> None:
         help="seconds to look for sizes on which the simulator shows a fault (default 20)",
     )
     text = parser.add_argument_group("for PTX text")
-    text.add_argument("--block", type=cli_args.whole(1, 1024), metavar="THREADS", help="default: what .reqntid says")
+    text.add_argument(
+        "--block", type=cli_args.triple, metavar="X[,Y[,Z]]", help="threads (default: what .reqntid says)"
+    )
     text.add_argument("--dynamic-shared", type=cli_args.whole(0, 1 << 20), metavar="BYTES")
     text.add_argument("--shared-aligned", type=cli_args.whole(0, 1 << 20), default=0, metavar="BYTES",
                       help="what dynamic shared memory is aligned to, if more than the text declares")  # fmt: skip
@@ -95,7 +97,7 @@ def _of_text(args: argparse.Namespace) -> Answer:
         raise MinitileError("--arg, --set and --without are for kernels, not for PTX text")
     boxes = dict(_box(each) for each in args.maps)
     divides = dict(_fact(each) for each in args.divides)
-    launch = Launch(boxes, args.block, args.dynamic_shared, divides, aligned=args.shared_aligned)
+    launch = Launch(boxes, None, args.dynamic_shared, divides, aligned=args.shared_aligned, block=args.block or ())
     text = read_text(args.kernel)
     for name in (*boxes, *divides):
         if not re.search(rf"\.param\b[^\n]*\b{re.escape(name)}\b", text):

@@ -14,10 +14,11 @@ from math import gcd, lcm
 from typing import Any
 
 from minitile.proof.blocks import Block
+from minitile.proof.constants import constants, from_numbers, made_of_loaded, subtracted
 from minitile.proof.launches.implied import above_of_quotient, from_facts, from_quotients, least_by_grid
 from minitile.proof.operations import computed, is_real
 from minitile.proof.state import ALL, State, Warp, lanes_in
-from minitile.proof.text import ATOMIC, INTEGER, Instruction, Launch, Program, Refused
+from minitile.proof.text import INTEGER, Instruction, Launch, Program, Refused
 from minitile.proof.values import (
     NEAR,
     SMALL,
@@ -139,9 +140,9 @@ class Registers:
         self.residues = given | {key: each for key, each in residues.items() if is_symbol(key)}
         self.since = {key[1] for key in residues if key and not is_symbol(key)}
         self.modulus = lcm(*(modulus for modulus, _ in residues.values()), 2 if given else 1)
-        self.small = 1 + max((abs(n) for n in _constants(program) if abs(n) < SMALL), default=0)
+        self.small = 1 + max((abs(n) for n in constants(program) if abs(n) < SMALL), default=0)
         self.loops = {each.counter: each for each in program.loops}
-        self.room, self.from_numbers = _subtracted(program), _from_numbers(program)
+        self.room, self.from_numbers = subtracted(program), from_numbers(program)
         outer = [a for a in program.loops if any(a is not b and a.head <= b.head <= a.back for b in program.loops)]
         self.around = [tuple(a for a in outer if a.head <= pc <= a.back) for pc in range(len(program.code))]
 
@@ -149,7 +150,7 @@ class Registers:
         for each in program.code:
             if each.base == "mov" and each.args[0] in self.loops:
                 starts.setdefault(each.args[0], []).append(each.args[1])
-        loaded = _made_of_loaded(program)
+        loaded = made_of_loaded(program)
         # A name for what loops count that are looked at apart: how many loops with one start and bound come before, and
         # whether a start is made of what is loaded.
         self.generation = {
@@ -256,8 +257,8 @@ class Registers:
         return value
 
     def put(self, warp: Warp, name: str, value: Value, lanes: int) -> None:
-        """What these lanes have in a register from now on. If lanes that wait elsewhere do not need theirs any more, it is
-        looked at as if it were one for the warp: so a loop that some lanes go around has a counter."""
+        """What these lanes have in a register from now on. If lanes that wait elsewhere do not need theirs any more, it
+        is looked at as if it were one for the warp: so a loop that some lanes go around has a counter."""
         if lanes == warp.mask != ALL and all(name not in self.program.live[pc] for pc, _ in warp.stack):
             one = join(tuple(value[n] for n in lanes_in(lanes))) if isinstance(value, tuple) else value
             warp.registers[name] = value if isinstance(one, tuple) else one
@@ -612,8 +613,8 @@ class Registers:
         return computed(op, tuple(UNIFORM if is_real(arg) else self.operand(warp, arg, 64) for arg in args[1:]))
 
     def masked(self, a: Value, mask: Value) -> Value:
-        """What a mask of a sum of counters leaves hangs on its lowest bits, up to the mask's highest: a number that has the
-        same ones, if the counters' residues tell them; else the sum. (i << 10) & 1024, ~i & 1 are of i mod 2."""
+        """What a mask of a sum of counters leaves hangs on its lowest bits, up to the mask's highest: a number that has
+        the same ones, if the counters' residues tell them; else the sum. (i << 10) & 1024, ~i & 1 are of i mod 2."""
         if not isinstance(mask, int) or not 0 < mask < 1 << 31 or not isinstance(a, (Counter, Affine)):
             return a
         if isinstance(a, Counter):
@@ -710,72 +711,6 @@ def _operand_of_address(arg: str) -> tuple[str, int]:
     """[%r+4]: register or name, and offset; ("", 0) of another form."""
     match = re.fullmatch(r"\[(%?~?\w+)(?:\+(-?\d+))?\]", arg)
     return (match[1], int(match[2] or 0)) if match else ("", 0)
-
-
-_KEEPS_COUNTER = ("mov", "add", "sub", "mad", "selp", "shfl", "cvt")
-
-
-def _constants(program: Program) -> list[int]:
-    """Constants that the text compares counters or bounds with, or sums of them, and those of minima."""
-    counted = {name for each in program.loops for name in (each.counter, each.bound)}
-    grown = True
-    while grown:
-        more = {
-            name
-            for each in program.code
-            if each.base in _KEEPS_COUNTER and not counted.isdisjoint(each.reads)
-            for name in each.writes
-        }
-        grown, counted = not more <= counted, counted | more
-    compared = [
-        each
-        for each in program.code
-        if each.base == "min" or (each.base == "setp" and not counted.isdisjoint(each.args[1:]))
-    ]
-    less = {
-        each.args[0] for each in program.code if re.fullmatch(r"add\.[su]32", each.op) and each.args[2].startswith("-")
-    }
-    compared += [i for i in program.code if i.op.startswith("setp") and i.op.endswith(".u32") and i.args[1] in less]
-    names = {arg for each in compared for arg in each.args[1:]}
-    moved = [each.args[1] for each in program.code if each.base == "mov" and each.args[0] in names]
-    return [int(arg, 0) for arg in (*names, *moved) if INTEGER.fullmatch(arg)]
-
-
-def _subtracted(program: Program) -> int:
-    """What the text subtracts from counters, where it is little: shifted ones are to be above their floor by that."""
-    counters = {each.counter for each in program.loops}
-    found = [NEAR]
-    for each in program.code:
-        if each.base in ("add", "sub") and each.args[1] in counters and INTEGER.fullmatch(each.args[2]):
-            less = int(each.args[2], 0) * (1 if each.base == "sub" else -1)
-            found += [less] * (0 < less < SMALL)
-    return max(found)
-
-
-def _from_numbers(program: Program) -> frozenset[str]:
-    """Counters of loops that start at numbers of the text only, and else only grow."""
-    counters = {each.counter for each in program.loops}
-    for each in program.code:
-        for name in counters.intersection(each.writes):
-            grows = each.base == "add" and each.args[1] == name and re.fullmatch(r"[1-9]\d*", each.args[2])
-            if each.guard or not (grows or (each.base == "mov" and INTEGER.fullmatch(each.args[1]))):
-                counters.discard(name)
-    return frozenset(counters)
-
-
-def _made_of_loaded(program: Program) -> frozenset[str]:
-    """Registers in which there may be what is computed of what is loaded from memory."""
-    found: set[str] = set()
-    while True:
-        more = {
-            name
-            for each in program.code
-            if each.op.startswith(("ld.global", "ld.shared", *ATOMIC)) or not found.isdisjoint(each.reads)
-            for name in each.writes
-        }
-        if more <= found:
-            return frozenset(found)
-        found |= more
 
 
 @lru_cache(maxsize=1 << 14)

@@ -207,7 +207,8 @@ def _arrays(
     """Shared arrays, as address and bytes, and what each is aligned to; a dynamic array stands behind the others.
     One that declares no alignment has that of its elements."""
     declared = re.compile(
-        r"(?<![\w.:])\.shared\s+(?:\.align\s+(\d+)\s+)?\.(?:b|u|s|f)(\d+)\s+(\w+)((?:\[\d*\])*)\s*;\s*(?://\s*(\d+) bytes)?"
+        r"(?<![\w.:])\.shared\s+(?:\.align\s+(\d+)\s+)?\.(?:b|u|s|f)(\d+)\s+(\w+)((?:\[\d*\])*)\s*;"
+        r"\s*(?://\s*(\d+) bytes)?"
     )
     lines = (*header.split("\n"), *(line for _, line in body))
     # A comment counts behind a dynamic array only, whose bytes it tells.
@@ -253,7 +254,6 @@ def parse(text: str, launch: Launch) -> Program:
     code, labels = _instructions(body)
     if re.search(r"\.(reqnctapercluster|explicitcluster|maxclusterrank)", header):
         raise Refused(0, "clusters")
-    uncommented = re.sub(r"//[^\n]*", "", header)
     shape = _shape(header, launch)
     threads = math.prod(shape)
     if not code or code[-1].guard or code[-1].op not in ("ret", "bra", "bra.uni"):

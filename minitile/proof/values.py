@@ -212,7 +212,7 @@ def counter_in(key: Any) -> tuple[Counter, int, int] | None:
     inner, by = key[2], 1 << key[3] if key[0] == "shr" else key[3]
     if not isinstance(inner, Affine) or len(inner.terms) != 1 or inner.terms[0][1] != 1:
         return None
-    root = inner.terms[0][0]
+    root: Any = inner.terms[0][0]
     whole = isinstance(root, tuple) and root[0] == "counter" and not root[1].terms and root[1].value + inner.const >= 0
     return (root[1], inner.const, by) if whole else None
 

@@ -102,9 +102,10 @@ def _of_text(args: argparse.Namespace) -> Answer:
     boxes = dict(_box(each) for each in args.maps)
     divides = dict(_fact(each) for each in args.divides)
     least = dict(_fact(each) for each in args.least)
-    launch = Launch(
-        boxes, None, args.dynamic_shared, divides, least, aligned=args.shared_aligned, block=args.block or ()
-    )
+    block = args.block or ()
+    threads = math.prod(block) if block else None
+    shape = block if max(block[1:], default=1) > 1 else ()
+    launch = Launch(boxes, threads, args.dynamic_shared, divides, least, aligned=args.shared_aligned, block=shape)
     text = read_text(args.kernel)
     for name in (*boxes, *divides, *least):
         if not re.search(rf"\.param\b[^\n]*\b{re.escape(name)}\b", text):

@@ -315,7 +315,11 @@ class Branches(Products):
             if not known and asked and not self.computes[each.pc]:
                 taken, known = self.lanes(state, warp, each), True
             if not known or (arms and taken not in (0, warp.mask)):
+                whole = warp.mask
+                if known and each.target == self.open[each.pc]:
+                    warp.mask &= ~taken  # the others execute nothing of it
                 self.perhaps(state, warp, each.pc, self.open[each.pc])
+                warp.mask = whole
                 return
         if each.guard and (self.loose[each.pc] or each.pc in self.rounds) and not self.possible(state, warp, each)[1]:
             value = warp.registers.get(each.guard, TOP)

@@ -259,7 +259,8 @@ class Registers:
     def put(self, warp: Warp, name: str, value: Value, lanes: int) -> None:
         """What these lanes have in a register from now on. If lanes that wait elsewhere do not need theirs any more, it
         is looked at as if it were one for the warp: so a loop that some lanes go around has a counter."""
-        if lanes == warp.mask != ALL and all(name not in self.program.live[pc] for pc, _ in warp.stack):
+        alone = lanes == warp.mask != ALL and warp.stack and not self.passing
+        if alone and all(name not in self.program.live[pc] for pc, _ in warp.stack):
             one = join(tuple(value[n] for n in lanes_in(lanes))) if isinstance(value, tuple) else value
             warp.registers[name] = value if isinstance(one, tuple) else one
             return

@@ -400,7 +400,7 @@ def is_wait(code: tuple[Instruction, ...] | list[Instruction], pc: int) -> bool:
 
 
 _MEET = ("elect", "shfl", "vote", "redux", "match", "mma", "activemask", "ld.shared")
-STORES = ("st.global.", "st.relaxed.gpu.global.", "st.release.gpu.global.")
+STORES = ("st.global.", "st.volatile.global.", "st.relaxed.gpu.global.", "st.release.gpu.global.")
 _OF_GLOBAL = (*STORES, "prefetch", "nanosleep", "red.global", "red.relaxed.gpu.global")
 ATOMIC = ("atom.global", "atom.relaxed.gpu.global", "atom.acq_rel.gpu.global", "ld.acquire.gpu.global")
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from minitile.proof.blocks import Block
-from minitile.proof.divergence import diverge, is_closed
+from minitile.proof.divergence import diverge, is_known, joins
 from minitile.proof.products import Products
 from minitile.proof.registers import Fork
 from minitile.proof.state import ALL, State, Warp, bits
@@ -100,6 +101,10 @@ class Branches(Products):
             for pc, end in enumerate(self.open)
         ]
         self.alike = [self._alike(each) for each in program.code]
+
+    @cached_property
+    def joins(self) -> tuple[int, ...]:
+        return joins(self.program.code)
 
     def execute(self, state: State, warp: Warp, each: Instruction, lanes: int, sure: bool = True) -> bool:
         raise NotImplementedError
@@ -330,8 +335,12 @@ class Branches(Products):
             if not known and asked and not self.computes[each.pc]:
                 taken, known = self.lanes(state, warp, each), True
             parts = known and arms and taken not in (0, warp.mask)
-            if not known or (parts and not is_closed(self.program.code, each)):
+            if not known or (parts and not is_known(self.program.code, self.joins[each.pc], each)):
+                whole = warp.mask
+                if known and each.target == self.open[each.pc]:
+                    warp.mask &= ~taken  # the others execute nothing of it
                 self.perhaps(state, warp, each.pc, self.open[each.pc])
+                warp.mask = whole
                 return
         if each.guard and (self.loose[each.pc] or each.pc in self.rounds) and not self.possible(state, warp, each)[1]:
             value = warp.registers.get(each.guard, TOP)
@@ -354,7 +363,7 @@ class Branches(Products):
         elif not taken:
             warp.pc += 1
         else:
-            diverge(self.program.code, warp, each, taken)
+            diverge(self.program.code, self.joins[each.pc], warp, each, taken)
 
     def _spun(self, warp: Warp, each: Instruction) -> None:
         """Some number of rounds of a quiet loop: nothing is known of what they compute."""

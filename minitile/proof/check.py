@@ -59,6 +59,7 @@ def facts(launch: Launch) -> dict[str, Any]:
     return {
         "boxes": dict(sorted(launch.boxes.items())),
         "threads": launch.threads,
+        "block": list(launch.block),
         "shared": launch.shared,
         "aligned": launch.aligned,
         "divides": dict(sorted(launch.divides.items())),
@@ -81,7 +82,8 @@ def launch_of(certificate: Any) -> Launch:
         )
         threads, shared = (None if said[each] is None else int(said[each]) for each in ("threads", "shared"))
         grid = {str(n): _size(x) for n, x in said["grid"].items()}
-        return Launch(boxes, threads, shared, divides, least, grid, int(said["aligned"]))
+        block = tuple(int(n) for n in said["block"])
+        return Launch(boxes, threads, shared, divides, least, grid, int(said["aligned"]), block)
     except _NO_STATE as error:
         raise Refused(0, f"not a certificate: {error!r}") from None
 

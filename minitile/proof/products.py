@@ -140,12 +140,18 @@ class Products(Registers):
             units = 0
             for operand in operands:
                 pieces = rows_of_16(*operand)
-                if pieces is None or self.program.alignment < repeats_after(operand[0]):
+                if pieces is None or self.alignment_at(min(pieces), max(pieces)) < repeats_after(operand[0]):
                     raise Refused(line, f"a descriptor that is not known: {operand[0]:#x}")
                 for address in pieces:
                     units |= self.memory.span(address, 16, line)
             self.covered[operands] = self.memory.of(((0, units),))
         return self.covered[operands]
+
+    def alignment_at(self, first: int, last: int) -> int:
+        """What the shared array is aligned to in which there are these addresses; 0: not in one."""
+        arrays = self.program.arrays.items()
+        found = (self.program.aligned[name] for name, (at, size) in arrays if at <= first <= last < at + size)
+        return next(found, 0)
 
     def part(self, state: State, warp: Warp, event: int) -> None:
         """A warp has executed its part of the product; with the last part all warps learn which waits the others had

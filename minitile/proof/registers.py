@@ -14,16 +14,18 @@ from math import gcd, lcm
 from typing import Any
 
 from minitile.proof.blocks import Block
+from minitile.proof.constants import constants, from_numbers, made_of_loaded, subtracted
 from minitile.proof.launches.implied import above_of_quotient, from_facts, from_quotients, least_by_grid
 from minitile.proof.operations import computed, is_real
 from minitile.proof.state import ALL, State, Warp, lanes_in
-from minitile.proof.text import ATOMIC, INTEGER, Instruction, Launch, Program, Refused, wide
+from minitile.proof.text import INTEGER, Instruction, Launch, Program, Refused, wide
 from minitile.proof.values import (
     NEAR,
     SMALL,
     TOP,
     UNIFORM,
     Affine,
+    Among,
     Counter,
     Predicate,
     Ticket,
@@ -32,6 +34,7 @@ from minitile.proof.values import (
     binary,
     by_lane,
     compare,
+    counter_in,
     counters_in,
     divided_round,
     join,
@@ -61,15 +64,19 @@ ONE = symbol("one")
 WINDOW = symbol("window")  # where shared memory lies among generic addresses
 WORTHWHILE = 32  # smaller divisors of parameters are not made use of
 MOST_ROUNDS = 32  # counters may be taken modulo this, where they are divided first
+_THREAD, _EXTENT = (tuple(f"%{name}.{axis}" for axis in "xyz") for name in ("tid", "ntid"))
 _FORMS = {
     name: re.compile(form)
     for name, form in {
         "mov": r"mov\.[busf](32|64)",
+        "truth": r"mov\.pred",
         "cvt": r"cvta\..*|cvt\.s64\.s32|cvt\.u64\.u32|cvt\.s32\.s64|cvt\.u32\.u64",
         "param": r"ld\.param\.[sub](32|64)",
         "integer": r"(add|sub|mul\.lo|and|or|xor|shl|shr|min|max|div|rem)\.([sub](?:32|64))",
         "loaded": r"ld\.global(?:\.nc)?(?:\.L1::\w+)?\.([bsu](?:32|64))",
         "mad": r"mad\.lo\.([su]32)",
+        "not": r"(not\.b|neg\.s)32",
+        "wide16": r"mul\.wide\.([su])16",
         "wide": r"mul\.wide\.([su])32",
         "logic": r"(and|or|xor|not)\.pred",
         "setp": r"setp\.(lt|le|gt|ge|eq|ne|lo|ls|hi|hs)\.([sub](?:32|64))",
@@ -136,9 +143,9 @@ class Registers:
         self.residues = given | {key: each for key, each in residues.items() if is_symbol(key)}
         self.since = {key[1] for key in residues if key and not is_symbol(key)}
         self.modulus = lcm(*(modulus for modulus, _ in residues.values()), 2 if given else 1)
-        self.small = 1 + max((abs(n) for n in _constants(program) if abs(n) < SMALL), default=0)
+        self.small = 1 + max((abs(n) for n in constants(program) if abs(n) < SMALL), default=0)
         self.loops = {each.counter: each for each in program.loops}
-        self.room, self.from_numbers = _subtracted(program), _from_numbers(program)
+        self.room, self.from_numbers = subtracted(program), from_numbers(program)
         outer = [a for a in program.loops if any(a is not b and a.head <= b.head <= a.back for b in program.loops)]
         self.around = [tuple(a for a in outer if a.head <= pc <= a.back) for pc in range(len(program.code))]
 
@@ -146,7 +153,7 @@ class Registers:
         for each in program.code:
             if each.base == "mov" and each.args[0] in self.loops:
                 starts.setdefault(each.args[0], []).append(each.args[1])
-        loaded = _made_of_loaded(program)
+        loaded = made_of_loaded(program)
         # A name for what loops count that are looked at apart: how many loops with one start and bound come before, and
         # whether a start is made of what is loaded.
         self.generation = {
@@ -202,13 +209,13 @@ class Registers:
             if arg not in self.literals:
                 self.literals[arg] = self.literal(arg)
             return self.literals[arg]
-        if arg == "%tid.x":
-            return tuple(range(warp.number * 32, warp.number * 32 + 32))
+        if arg in _THREAD:
+            return _threads(warp.number, self.program.shape, _THREAD.index(arg))
         if re.fullmatch(r"%n?ctaid\.[xyz]", arg):
             return symbol(arg)
-        if arg == "%ntid.x":
-            return self.program.threads
-        if arg in ("%tid.y", "%tid.z", "%cluster_ctarank"):
+        if arg in _EXTENT:
+            return self.program.shape[_EXTENT.index(arg)]
+        if arg == "%cluster_ctarank":
             return 0
         return tuple(range(32)) if arg == "%laneid" else TOP
 
@@ -251,13 +258,23 @@ class Registers:
             raise Refused(line, f"addresses that differ in the warp: {arg}")
         return found.pop()
 
-    def number(self, warp: Warp, arg: str, line: int) -> int:
+    def number(self, warp: Warp, arg: str, line: int, lanes: int = ALL) -> int:
+        """A number that is one for these lanes: what others have in the register, they do not give."""
         value = self.value(warp, arg)
+        if isinstance(value, tuple) and lanes:
+            value = join(tuple(value[n] for n in lanes_in(lanes)))
         if not isinstance(value, int):
             raise self.unknown_number(line, arg, value)
         return value
 
     def put(self, warp: Warp, name: str, value: Value, lanes: int) -> None:
+        """What these lanes have in a register from now on. If lanes that wait elsewhere do not need theirs any more, it
+        is looked at as if it were one for the warp: so a loop that some lanes go around has a counter."""
+        alone = lanes == warp.mask != ALL and warp.stack and not self.passing
+        if alone and all(name not in self.program.live[pc] for pc, _ in warp.stack):
+            one = join(tuple(value[n] for n in lanes_in(lanes))) if isinstance(value, tuple) else value
+            warp.registers[name] = value if isinstance(one, tuple) else one
+            return
         if lanes != ALL:
             old = lanes_of(warp.registers.get(name, TOP))
             mixed = tuple(v if lanes >> n & 1 else old[n] for n, v in enumerate(lanes_of(value)))
@@ -431,6 +448,13 @@ class Registers:
     def less(self, state: State, instance: tuple[Any, ...], kind: str, a: Value, b: Value) -> Value:
         """a < b, of scalars that are uniform; not both are integers."""
         if kind[0] != "s" and not all(map(_without_sign, (a, b))):
+            # A sum that may be negative, against a number that is not: a < n just if 0 <= a < n.
+            for one, other in ((a, b), (b, a)):
+                if isinstance(one, Affine) and isinstance(other, int) and 0 < other < self.small:
+                    negative = self.less(state, instance, "s32", one, 0)
+                    if one is a:
+                        return logic("and", negate(negative), self.less(state, instance, "s32", a, b))
+                    return logic("or", negative, self.less(state, instance, "s32", a, b))
             return compare("lt", kind, *map(rounds, (a, b)))
         if isinstance(a, Counter) and isinstance(b, Counter):
             return UNIFORM
@@ -527,6 +551,8 @@ class Registers:
         form, *said = _form(op)
         if form == "mov":
             return self.moved(warp, each, int(said[0]))
+        if form == "truth":
+            return min(abs(int(args[1], 0)), 1) if INTEGER.fullmatch(args[1]) else self.value(warp, args[1])
         if form == "cvt":
             return self.converted(self.value(warp, args[1]), op)
         if form == "param":
@@ -539,6 +565,8 @@ class Registers:
         if form == "integer":
             name, kind = said[0][:3], said[1]
             a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
+            if name == "and" and isinstance(a, int):
+                a, b = b, a
             if name == "min" and kind == "s32" and (isinstance(a, Affine) or isinstance(b, Affine)):
                 found_min = self.minimum(state, warp, each.pc, a, b)
                 if found_min is not None:
@@ -557,12 +585,20 @@ class Registers:
                 if by * divisor <= MOST_ROUNDS:
                     key = ("since", counter.base[0]) if counter.base[0] else None
                     self.wanted[key] = lcm(self.wanted.get(key, 1), by * divisor)
+            if name == "and":
+                a, b = by_lane(self.masked, a, b), b
             room = self.room if args[1] in self.from_numbers else 0
             return by_lane(lambda x, y: self.stepped(binary(name, kind, x, y, modulus), x, y, room=room), a, b)
         if form == "mad":
             a, b, c = (self.operand(warp, arg, 32) for arg in args[1:4])
             kind = said[0]
             return by_lane(lambda x, y, z: self.stepped(binary("add", kind, binary("mul", kind, x, y), z), z), a, b, c)
+        if form == "not":
+            less = (1 << 32) - (said[0] == "not.b")  # ~v is -1 - v
+            return by_lane(lambda v: binary("sub", "s32", less % (1 << 32), v), self.operand(warp, args[1], 32))
+        if form == "wide16":
+            a, b = (by_lane(lambda v: _half(said[0], v), self.operand(warp, arg, 16)) for arg in args[1:3])
+            return by_lane(lambda x, y: binary("mul", "s32", x, y), a, b)
         if form == "wide":
             a, b = (self.converted(self.operand(warp, arg, 32), f"cvt.{said[0]}64.{said[0]}32") for arg in args[1:3])
             return by_lane(lambda x, y: binary("mul", "s64", x, y), a, b)
@@ -590,6 +626,31 @@ class Registers:
         if form == "vote":
             return UNIFORM
         return computed(op, tuple(UNIFORM if is_real(arg) else self.operand(warp, arg, 64) for arg in args[1:]))
+
+    def masked(self, a: Value, mask: Value) -> Value:
+        """What a mask of a sum of counters leaves hangs on its lowest bits, up to the mask's highest: a number that has
+        the same ones, if the counters' residues tell them; else the sum. (i << 10) & 1024, ~i & 1 are of i mod 2."""
+        if not isinstance(mask, int) or not 0 < mask < 1 << 31 or not isinstance(a, (Counter, Affine)):
+            return a
+        if isinstance(a, Counter):
+            if not mask & (mask + 1) or a.terms:
+                return a  # as a remainder
+            a = Affine(((("counter", a), 1),), 0)
+        period, found = 1 << mask.bit_length(), a.const
+        for key, c in a.terms:
+            cycle = period // gcd(period, c)
+            if cycle == 1:
+                continue
+            if (of_counter := counter_in(key)) is None:
+                return a
+            counter, more, by = of_counter
+            if self.modulus_of(counter.base) % (cycle * by):
+                if cycle * by <= MOST_ROUNDS:
+                    at = ("since", counter.base[0]) if counter.base[0] else None
+                    self.wanted[at] = lcm(self.wanted.get(at, 1), cycle * by)
+                return a
+            found += c * ((counter.value + more) % (cycle * by) // by)
+        return found % period
 
     def loaded(self, warp: Warp, arg: str, width: str) -> Value:
         """What lies at an address that is one for the launch, by a pointer by which nothing is stored: a symbol."""
@@ -647,6 +708,13 @@ def _without_sign(value: Value) -> bool:
     return not isinstance(value, Affine) or not_negative(value)
 
 
+@lru_cache(maxsize=1024)
+def _threads(warp: int, shape: tuple[int, int, int], axis: int) -> Value:
+    """A thread's index along an axis, of a warp's lanes: threads are numbered along x, then y, then z."""
+    inner = (1, shape[0], shape[0] * shape[1])[axis]
+    return join(tuple((warp * 32 + lane) // inner % shape[axis] for lane in range(32)))
+
+
 @lru_cache(maxsize=1 << 16)
 def _difference(bound: Any, start: Any) -> Any:
     return plus(Affine(bound, 0), Affine(start, 0), -1).terms
@@ -666,68 +734,6 @@ def _operand_of_address(arg: str) -> tuple[str, int]:
     """[%r+4]: register or name, and offset; ("", 0) of another form."""
     match = re.fullmatch(r"\[(%?~?\w+)(?:\+(-?\d+))?\]", arg)
     return (match[1], int(match[2] or 0)) if match else ("", 0)
-
-
-_KEEPS_COUNTER = ("mov", "add", "sub", "mad", "selp", "shfl", "cvt")
-
-
-def _constants(program: Program) -> list[int]:
-    """Constants that the text compares counters or bounds with, or sums of them, and those of minima."""
-    counted = {name for each in program.loops for name in (each.counter, each.bound)}
-    grown = True
-    while grown:
-        more = {
-            name
-            for each in program.code
-            if each.base in _KEEPS_COUNTER and not counted.isdisjoint(each.reads)
-            for name in each.writes
-        }
-        grown, counted = not more <= counted, counted | more
-    compared = [
-        each
-        for each in program.code
-        if each.base == "min" or (each.base == "setp" and not counted.isdisjoint(each.args[1:]))
-    ]
-    names = {arg for each in compared for arg in each.args[1:]}
-    moved = [each.args[1] for each in program.code if each.base == "mov" and each.args[0] in names]
-    return [int(arg, 0) for arg in (*names, *moved) if INTEGER.fullmatch(arg)]
-
-
-def _subtracted(program: Program) -> int:
-    """What the text subtracts from counters, where it is little: shifted ones are to be above their floor by that."""
-    counters = {each.counter for each in program.loops}
-    found = [NEAR]
-    for each in program.code:
-        if each.base in ("add", "sub") and each.args[1] in counters and INTEGER.fullmatch(each.args[2]):
-            less = int(each.args[2], 0) * (1 if each.base == "sub" else -1)
-            found += [less] * (0 < less < SMALL)
-    return max(found)
-
-
-def _from_numbers(program: Program) -> frozenset[str]:
-    """Counters of loops that start at numbers of the text only, and else only grow."""
-    counters = {each.counter for each in program.loops}
-    for each in program.code:
-        for name in counters.intersection(each.writes):
-            grows = each.base == "add" and each.args[1] == name and re.fullmatch(r"[1-9]\d*", each.args[2])
-            if each.guard or not (grows or (each.base == "mov" and INTEGER.fullmatch(each.args[1]))):
-                counters.discard(name)
-    return frozenset(counters)
-
-
-def _made_of_loaded(program: Program) -> frozenset[str]:
-    """Registers in which there may be what is computed of what is loaded from memory."""
-    found: set[str] = set()
-    while True:
-        more = {
-            name
-            for each in program.code
-            if each.op.startswith(("ld.global", "ld.shared", *ATOMIC)) or not found.isdisjoint(each.reads)
-            for name in each.writes
-        }
-        if more <= found:
-            return frozenset(found)
-        found |= more
 
 
 @lru_cache(maxsize=1 << 14)
@@ -754,6 +760,15 @@ def _low(value: Value) -> Value:
     if isinstance(value, int):
         return value % (1 << 32)
     return made("low", value) if isinstance(value, Affine) else unknown(value)
+
+
+def _half(kind: str, value: Value) -> Value:
+    """A number of 16 bits as one of 32."""
+    if isinstance(value, int):
+        return (signed(value, 16) if kind == "s" else value) % (1 << 32)
+    if isinstance(value, Among) and 0 <= value.low <= value.low + value.step * (value.count - 1) < 1 << 15:
+        return value
+    return unknown(rounds(value))
 
 
 def _zero_extended(value: Value) -> Value:

@@ -242,7 +242,7 @@ class Machine(Branches):
             self.initialise(state, warp, each, lanes)
             return True
         if _EXPECT.fullmatch(op) and len(args) == 2:
-            at, size = self.mbarrier_at(state, warp, args[0], lanes, line), self.number(warp, args[1], line)
+            at, size = self.mbarrier_at(state, warp, args[0], lanes, line), self.number(warp, args[1], line, lanes)
             barriers.expect(state, warp, at, lanes, line, size)
             return True
         if len(args) < 2 or not (_ARRIVE.fullmatch(op) or _WAIT.fullmatch(op)):
@@ -251,9 +251,9 @@ class Machine(Branches):
         if (match := _ARRIVE.fullmatch(op)) and (args[0] == "_" or re.fullmatch(r"%\w+", args[0])):
             token = self.token(state, at)
             if match[1] and len(args) == 3:
-                barriers.arrive(state, warp, at, lanes, line, 1, self.number(warp, args[2], line))
+                barriers.arrive(state, warp, at, lanes, line, 1, self.number(warp, args[2], line, lanes))
             elif not match[1] and len(args) in (2, 3):
-                times = self.number(warp, args[2], line) if len(args) == 3 else 1
+                times = self.number(warp, args[2], line, lanes) if len(args) == 3 else 1
                 barriers.arrive(state, warp, at, lanes, line, times, 0)
             else:
                 raise Refused(line, f"not known: {each.text}")
@@ -262,7 +262,7 @@ class Machine(Branches):
             return True
         if _WAIT.fullmatch(op) and len(args) == 3:
             if ".parity" in op:
-                parity = self.number(warp, args[2], line)
+                parity = self.number(warp, args[2], line, lanes)
             else:
                 parity = self.of_token(state, warp, args[2], at, lanes, line)
             if parity not in (0, 1):
@@ -307,7 +307,8 @@ class Machine(Branches):
     def initialise(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
         if lanes & (lanes - 1):
             raise Fault(each.line, "an mbarrier initialised by several lanes")
-        at, count = self.one_address(warp, each.args[0], lanes, each.line), self.number(warp, each.args[1], each.line)
+        at = self.one_address(warp, each.args[0], lanes, each.line)
+        count = self.number(warp, each.args[1], each.line, lanes)
         if not 0 < count < 1 << 20:
             raise Refused(each.line, f"an mbarrier of {count} arrivals")
         if any(abs(at - other) < 8 for other in state.mbarriers):
@@ -491,6 +492,7 @@ class Machine(Branches):
             for n in range(value.count):
                 units |= self.memory.span((value.low + n * value.step + offset) % (1 << 32), size, each.line)
             shares.append((lane, units))
+        self.guessed = True  # an access anywhere in its share is taken for done
         return (
             *(self.memory.of(tuple(shares)), False),
             of_tickets(by_ticket, size) if len(by_ticket) == len(shares) else None,
@@ -590,13 +592,13 @@ class Machine(Branches):
             barriers.copied(state, warp, barrier, lanes, line, size, event)
         elif _COPY_OF_BYTES.fullmatch(op) and len(args) == 4:
             self._one(lanes, each)
-            at, size = self.one_address(warp, args[0], lanes, line), self.number(warp, args[2], line)
+            at, size = self.one_address(warp, args[0], lanes, line), self.number(warp, args[2], line, lanes)
             barrier = self.mbarrier_at(state, warp, args[3], lanes, line)
             event = self._bulk(state, warp, each, lanes, at, size, write=True, align=16)
             barriers.copied(state, warp, barrier, lanes, line, size, event)
         elif _STORE_OF_BYTES.fullmatch(op) and len(args) == 3:
             self._one(lanes, each)
-            at, size = self.one_address(warp, args[1], lanes, line), self.number(warp, args[2], line)
+            at, size = self.one_address(warp, args[1], lanes, line), self.number(warp, args[2], line, lanes)
             event = self._bulk(state, warp, each, lanes, at, size, write=False, align=16)
             lane = lanes.bit_length() - 1
             now, groups = warp.bulk.get(lane, (0, ()))
@@ -630,7 +632,7 @@ class Machine(Branches):
                 now, groups = warp.bulk[lane]
                 warp.bulk[lane] = 0, committed(groups, now)
         elif op in ("cp.async.bulk.wait_group", "cp.async.bulk.wait_group.read") and len(args) == 1:
-            left = self.number(warp, args[0], line)
+            left = self.number(warp, args[0], line, lanes)
             for lane in [lane for lane in warp.bulk if lanes >> lane & 1]:
                 now, groups = warp.bulk[lane]
                 cut = max(len(groups) - left, 0)

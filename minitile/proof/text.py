@@ -5,6 +5,7 @@ Only the body of one entry in a flat scope is read. What is not understood is `R
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
@@ -54,7 +55,8 @@ class Launch:
     `.reqntid` says. shared: bytes of dynamic shared memory; None: what the comment at its declaration says. divides:
     what a parameter is a multiple of, by its name. least: what it is at least. grid: how many blocks there are along
     x, y, z, where that is known: a number, ("param", name), or (operation, a, b) with add, sub, mul, floordiv.
-    aligned: bytes that dynamic shared memory is aligned to, if that is more than the text declares.
+    aligned: bytes that dynamic shared memory is aligned to, if that is more than the text declares. block: threads
+    along x, y, z; (): they lie along x, or as `.reqntid` says.
     """
 
     boxes: Mapping[str, int]
@@ -64,6 +66,7 @@ class Launch:
     least: Mapping[str, int] = field(default_factory=dict)
     grid: Mapping[str, Any] = field(default_factory=dict)
     aligned: int = 0
+    block: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +115,8 @@ class Region:
 
 @dataclass(frozen=True)
 class Program:
-    """A parsed entry. `arrays`: shared arrays as name to (address, bytes), aligned to `alignment` at least;
+    """A parsed entry. `shape`: threads along x, y, z; `arrays`: shared arrays as name to (address, bytes),
+    `aligned`: to what each is;
     `live[pc]`: registers live before pc;
     `ahead[pc]`: instructions that may be reached from pc; `next_kept[pc]`: the next one that counts; `spins`: backward
     branches of loops that only compute and wait for global memory; `whiles`: of others, by what shared memory tells;
@@ -124,8 +128,9 @@ class Program:
     name: str
     code: tuple[Instruction, ...]
     threads: int
+    shape: tuple[int, int, int]
     arrays: Mapping[str, tuple[int, int]]
-    alignment: int
+    aligned: Mapping[str, int]
     loops: tuple[Loop, ...]
     live: tuple[frozenset[str], ...]
     needed: frozenset[str]
@@ -196,43 +201,49 @@ def _place(least: int, align: int) -> int:
     return -(-(least - align) // (2 * align)) * 2 * align + align
 
 
-def _arrays(header: str, body: list[tuple[int, str]], launch: Launch) -> tuple[dict[str, tuple[int, int]], int]:
-    """Shared arrays, as address and bytes, and the least of their alignments; a dynamic array stands behind the others.
+def _arrays(
+    header: str, body: list[tuple[int, str]], launch: Launch
+) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
+    """Shared arrays, as address and bytes, and what each is aligned to; a dynamic array stands behind the others.
     One that declares no alignment has that of its elements."""
     declared = re.compile(
-        r"(?<![\w.:])\.shared\s+(?:\.align\s+(\d+)\s+)?\.(?:b|u|s|f)(\d+)\s+(\w+)\[(\d*)\];\s*(?://\s*(\d+) bytes)?"
+        r"(?<![\w.:])\.shared\s+(?:\.align\s+(\d+)\s+)?\.(?:b|u|s|f)(\d+)\s+(\w+)((?:\[\d*\])*)\s*;"
+        r"\s*(?://\s*(\d+) bytes)?"
     )
     lines = (*header.split("\n"), *(line for _, line in body))
     # A comment counts behind a dynamic array only, whose bytes it tells.
     code = "\n".join(line if "[];" in line.partition("//")[0] else line.partition("//")[0] for line in lines)
     found = list(declared.finditer(code))
     if len(found) != len(re.findall(r"(?<![\w.:])\.shared\b", code)):
-        raise Refused(0, "a shared variable that is not an array of one dimension")
+        raise Refused(0, "a shared variable that is declared in a form that is not known")
     others = re.findall(r"(?<![\w.:])\.(?:local|global|const|param)\b[^;,)]*", code)
     arrays: dict[str, tuple[int, int]] = {}
-    end, aligned = BASE, []
+    aligned: dict[str, int] = {}
+    end = BASE
     for dynamic in (False, True):
         for each in found:
-            if (each[4] == "") is not dynamic:
+            extents = re.findall(r"\[(\d*)\]", each[4])  # none: a scalar
+            if ("" in extents) is not dynamic:
                 continue
+            if dynamic and len(extents) > 1:
+                raise Refused(0, f"not known: {each[0]}")
             align = int(each[1] or max(int(each[2]) // 8, 1))
             align = max(align, launch.aligned) if dynamic else align
             if align < 1 or align & (align - 1):
                 raise Refused(0, f"an alignment that is not a power of two: {align}")
-            aligned.append(align)
             start = _place(end + GAP * bool(arrays), align)
             size = (
-                int(each[4]) * int(each[2]) // 8
-                if each[4]
+                math.prod(map(int, extents)) * int(each[2]) // 8
+                if not dynamic
                 else int(each[5] or 0)
                 if launch.shared is None
                 else launch.shared
             )
             if each[3] in arrays or any(each[3] in re.findall(r"[\w$]+", other) for other in others):
                 raise Refused(0, f"a name that stands for two variables: {each[3]}")
-            arrays[each[3]] = start, size
+            arrays[each[3]], aligned[each[3]] = (start, size), align
             end = start + size
-    return arrays, min(aligned, default=1)
+    return arrays, aligned
 
 
 def parse(text: str, launch: Launch) -> Program:
@@ -243,16 +254,8 @@ def parse(text: str, launch: Launch) -> Program:
     code, labels = _instructions(body)
     if re.search(r"\.(reqnctapercluster|explicitcluster|maxclusterrank)", header):
         raise Refused(0, "clusters")
-    uncommented = re.sub(r"//[^\n]*", "", header)
-    required = re.search(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", uncommented)
-    threads = launch.threads
-    if required:
-        product = int(required[1]) * int(required[2] or 1) * int(required[3] or 1)
-        if threads not in (None, product) or product != int(required[1]):
-            raise Refused(0, "threads of the launch are not .reqntid, or of more than one dimension")
-        threads = product
-    if not threads or threads % 32 or threads > 1024:
-        raise Refused(0, f"threads: {threads}")
+    shape = _shape(header, launch)
+    threads = math.prod(shape)
     if not code or code[-1].guard or code[-1].op not in ("ret", "bra", "bra.uni"):
         raise Refused(0, "control runs out of the entry")
     for n, each in enumerate(code):
@@ -260,7 +263,7 @@ def parse(text: str, launch: Launch) -> Program:
             if each.op not in ("bra", "bra.uni") or len(each.args) != 1 or each.args[0] not in labels:
                 raise Refused(each.line, f"not known: {each.text}")
             code[n] = replace(each, target=labels[each.args[0]])
-    arrays, alignment = _arrays(header, body, launch)
+    arrays, aligned = _arrays(header, body, launch)
     _refuse_windows(code, arrays)
     successors = [_successors(each) for each in code]
     live = _live(code, successors)
@@ -275,8 +278,9 @@ def parse(text: str, launch: Launch) -> Program:
         name=name,
         code=tuple(code),
         threads=threads,
+        shape=shape,
         arrays=arrays,
-        alignment=alignment,
+        aligned=aligned,
         loops=loops,
         live=tuple(frozenset(each & needed) for each in live),
         needed=needed,
@@ -291,6 +295,29 @@ def parse(text: str, launch: Launch) -> Program:
         only_read=pointers - _stored_by(code),
         parameters=_parameters(header),
     )
+
+
+def _shape(header: str, launch: Launch) -> tuple[int, int, int]:
+    """Threads of a block along x, y, z."""
+    found = re.search(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", re.sub(r"//[^\n]*", "", header))
+    if launch.block and (len(launch.block) > 3 or min(launch.block) < 1):
+        raise Refused(0, f"a block of {launch.block} threads")
+    x, y, z = (*launch.block, *(1, 1, 1)[len(launch.block) :])
+    if found:
+        required = int(found[1]), int(found[2] or 1), int(found[3] or 1)
+        if launch.block and required != (x, y, z):
+            raise Refused(0, "threads of the launch are not .reqntid")
+        x, y, z = required
+    elif not launch.block:
+        if not launch.threads:
+            raise Refused(0, "how many threads a block has is not said")
+        x = launch.threads
+    threads = x * y * z
+    if launch.threads not in (None, threads):
+        raise Refused(0, "threads of the launch are not .reqntid" if found else "a block of other extents than threads")
+    if not 0 < threads <= 1024 or threads % 32:
+        raise Refused(0, f"threads: {threads}")
+    return x, y, z
 
 
 _PLACES = re.compile(
@@ -373,7 +400,7 @@ def is_wait(code: tuple[Instruction, ...] | list[Instruction], pc: int) -> bool:
 
 
 _MEET = ("elect", "shfl", "vote", "redux", "match", "mma", "activemask", "ld.shared")
-STORES = ("st.global.", "st.relaxed.gpu.global.", "st.release.gpu.global.")
+STORES = ("st.global.", "st.volatile.global.", "st.relaxed.gpu.global.", "st.release.gpu.global.")
 _OF_GLOBAL = (*STORES, "prefetch", "nanosleep", "red.global", "red.relaxed.gpu.global")
 ATOMIC = ("atom.global", "atom.relaxed.gpu.global", "atom.acq_rel.gpu.global", "ld.acquire.gpu.global")
 

@@ -204,6 +204,22 @@ def divided_round(a: Value) -> tuple[Counter, int, int] | None:
     return root[1], by, a.const
 
 
+def counter_in(key: Any) -> tuple[Counter, int, int] | None:
+    """(C, k, n) of a symbol that is (C + k) / n, rounded down, of a counter C from 0; None: it is none."""
+    if not isinstance(key, tuple):
+        return None
+    if key[0] == "counter":
+        return None if key[1].terms else (key[1], 0, 1)
+    if len(key) != 4 or key[0] not in ("shr", "div") or not isinstance(key[3], int) or not 0 < key[3] < 31:
+        return None
+    inner, by = key[2], 1 << key[3] if key[0] == "shr" else key[3]
+    if not isinstance(inner, Affine) or len(inner.terms) != 1 or inner.terms[0][1] != 1:
+        return None
+    root: Any = inner.terms[0][0]
+    whole = isinstance(root, tuple) and root[0] == "counter" and not root[1].terms and root[1].value + inner.const >= 0
+    return (root[1], inner.const, by) if whole else None
+
+
 def quotient_in(value: Affine) -> tuple[Any, Counter, int, int, int] | None:
     """(term, C, k, n, a) of a sum with a·C and -a·n·((C + k) / n), for a counter C from 0, C + k not negative."""
     whole = {key[1]: c for key, c in value.terms if isinstance(key, tuple) and key[0] == "counter"}
@@ -451,11 +467,23 @@ def _by_constant(name: str, a: Affine, b: int, width: int, is_signed: bool) -> V
     if name not in ("shr", "div", "rem") or divisor <= 0 or b >= width * (name == "shr") + (1 << 31) * (name != "shr"):
         return None
     floors = name == "shr" and is_signed  # so does the quotient below, of negative numbers too
-    if any(c % divisor for _, c in a.terms) or not (floors or not_negative(a)):
+    if not (floors or not_negative(a)):
         return None
+    if any(c % divisor for _, c in a.terms):
+        return _divided(name, a, b, divisor, width, is_signed) if name != "rem" else None
     if name == "rem":
         return a.const % divisor
     return _normal(Affine(tuple((key, c // divisor) for key, c in a.terms), a.const // divisor), width)
+
+
+def _divided(name: str, a: Affine, b: int, divisor: int, width: int, is_signed: bool) -> Value | None:
+    """(d·x + y) / d, rounded down, is x + y / d; neither of the sum nor of y is negative. None: nothing to divide."""
+    whole = tuple((key, c // divisor) for key, c in a.terms if c % divisor == 0)
+    rest = Affine(tuple((key, c) for key, c in a.terms if c % divisor), a.const)
+    if not whole or not not_negative(rest) or not not_negative(a):
+        return None
+    kind = f"{'s' if is_signed else 'u'}{width}"
+    return plus(Affine(whole, 0), affine(made(name, kind, rest, b), width))
 
 
 _KEEPS_SIGN = ("add", "mul", "shr", "div", "rem", "min", "max", "and", "shl", "or")

@@ -49,6 +49,15 @@ def whole(least: int, most: int) -> Callable[[str], int]:
 seed = whole(0, (1 << 63) - 1)
 
 
+def triple(text: str) -> tuple[int, int, int]:
+    """`8`, `8,2` or `8,2,1`, as three positive numbers."""
+    parts = [whole(1, (1 << 31) - 1)(part) for part in text.split(",")]
+    if not 1 <= len(parts) <= 3:
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not one to three positive numbers")
+    x, y, z = (*parts, 1, 1)[:3]
+    return x, y, z
+
+
 def parse_arguments(texts: Sequence[str], seed: int = 0, maps: bool = False) -> list[Any]:
     """The arrays and numbers that `texts` stand for; where `maps` allows it tensor maps, else None for an optional
     tensor. Raises MinitileError for what cannot be read."""

@@ -46,9 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--args", nargs="*", default=[], metavar="ARG", help="the same, all of them at once")
     ptx = parser.add_argument_group("for assembly text")
     ptx.add_argument("--entry", help="the kernel to run (default: the file's only one)")
-    ptx.add_argument("--grid", type=_triple, default=(1, 1, 1), metavar="X[,Y[,Z]]", help="blocks (default 1)")
-    ptx.add_argument("--block", type=_triple, metavar="X[,Y[,Z]]", help="threads")
-    ptx.add_argument("--cluster", type=_triple, default=(1, 1, 1), metavar="X[,Y[,Z]]", help="blocks of a cluster")
+    ptx.add_argument("--grid", type=cli_args.triple, default=(1, 1, 1), metavar="X[,Y[,Z]]", help="blocks (default 1)")
+    ptx.add_argument("--block", type=cli_args.triple, metavar="X[,Y[,Z]]", help="threads")
+    ptx.add_argument(
+        "--cluster", type=cli_args.triple, default=(1, 1, 1), metavar="X[,Y[,Z]]", help="blocks of a cluster"
+    )
     ptx.add_argument("--dynamic-shared", type=cli_args.whole(0, 1 << 20), default=0, metavar="BYTES")
     kernel = parser.add_argument_group("for kernels")
     kernel.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE", help="a parameter")
@@ -154,12 +156,3 @@ def _redundant(case: Case) -> int:
         print(f"nothing misses {each}")
     print(f"{case.entry}: {count} synchronising instructions, {len(found)} to spare on these sizes", file=sys.stderr)
     return 1 if found else 0
-
-
-def _triple(text: str) -> tuple[int, int, int]:
-    """`8`, `8,2` or `8,2,1`, as three positive numbers."""
-    parts = [cli_args.whole(1, (1 << 31) - 1)(part) for part in text.split(",")]
-    if not 1 <= len(parts) <= 3:
-        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not one to three positive numbers")
-    x, y, z = (*parts, 1, 1)[:3]
-    return x, y, z

@@ -47,7 +47,9 @@ def add_prove(parser: argparse.ArgumentParser) -> None:
         help="seconds to look for sizes on which the simulator shows a fault (default 20)",
     )
     text = parser.add_argument_group("for PTX text")
-    text.add_argument("--block", type=cli_args.whole(1, 1024), metavar="THREADS", help="default: what .reqntid says")
+    text.add_argument(
+        "--block", type=cli_args.triple, metavar="X[,Y[,Z]]", help="threads (default: what .reqntid says)"
+    )
     text.add_argument("--dynamic-shared", type=cli_args.whole(0, 1 << 20), metavar="BYTES")
     text.add_argument("--shared-aligned", type=cli_args.whole(0, 1 << 20), default=0, metavar="BYTES",
                       help="what dynamic shared memory is aligned to, if more than the text declares")  # fmt: skip
@@ -55,6 +57,10 @@ def add_prove(parser: argparse.ArgumentParser) -> None:
     text.add_argument("--map", dest="maps", action="append", default=[], metavar="NAME=BOX", help=boxes)
     divides = "what launches keep: the parameter is a multiple of N (loops whose first test is gone need it)"
     text.add_argument("--divides", action="append", default=[], metavar="NAME=N", help=divides)
+    least = (
+        "what launches keep: the parameter is N at least (a tile that is fetched without a test of how many there are)"
+    )
+    text.add_argument("--least", action="append", default=[], metavar="NAME=N", help=least)
 
 
 def prove_command(args: argparse.Namespace) -> int:
@@ -81,9 +87,9 @@ def _of_kernel(args: argparse.Namespace) -> Answer:
     from minitile.backends.registry import DEFAULT
     from minitile.tools.cli_kernels import compile_kernel, load_kernel
 
-    if args.block or args.dynamic_shared or args.maps or args.divides:
+    if args.block or args.dynamic_shared or args.maps or args.divides or args.least:
         raise MinitileError(
-            "--block, --dynamic-shared, --map and --divides are for PTX text: a kernel knows its launch"
+            "--block, --dynamic-shared, --map, --divides and --least are for PTX text: a kernel knows its launch"
         )
     kernel = load_kernel(args.kernel)
     compiled = compile_kernel(kernel, cli_args.parse_specs(args.args), args, DEFAULT.name)
@@ -95,9 +101,13 @@ def _of_text(args: argparse.Namespace) -> Answer:
         raise MinitileError("--arg, --set and --without are for kernels, not for PTX text")
     boxes = dict(_box(each) for each in args.maps)
     divides = dict(_fact(each) for each in args.divides)
-    launch = Launch(boxes, args.block, args.dynamic_shared, divides, aligned=args.shared_aligned)
+    least = dict(_fact(each) for each in args.least)
+    block = args.block or ()
+    threads = math.prod(block) if block else None
+    shape = block if max(block[1:], default=1) > 1 else ()
+    launch = Launch(boxes, threads, args.dynamic_shared, divides, least, aligned=args.shared_aligned, block=shape)
     text = read_text(args.kernel)
-    for name in (*boxes, *divides):
+    for name in (*boxes, *divides, *least):
         if not re.search(rf"\.param\b[^\n]*\b{re.escape(name)}\b", text):
             raise MinitileError(f"{args.kernel} has no parameter {name!r}", hint="write it as .param in the text does")
     return answer(text, launch, seconds=args.seconds)
@@ -119,7 +129,7 @@ def _box(text: str) -> tuple[str, int]:
 def _fact(text: str) -> tuple[str, int]:
     found = _FACT.fullmatch(text)
     if not found or int(found[2]) < 1:
-        raise MinitileError(f"{text[:60]!r} is no divisor", hint="write K=8")
+        raise MinitileError(f"{text[:60]!r} is no number of a parameter", hint="write K=8")
     return found[1], int(found[2])
 
 

@@ -20,6 +20,7 @@ COPY = "L: add.s32 %y, %c, 2; st.shared.u32 [%s], %c; mov.u32 %c, %y; setp.lt.s3
 GROWN = (
     "mov.u32 %c, 0; L: st.shared.u32 [%s], %r; add.s32 %r, %r, 2; add.s32 %c, %c, 1; setp.lt.s32 %p, %c, %n; @%p bra L;"
 )
+SUM = "L: bar.sync 1; add.s32 %c, %c, 1; add.s32 %y, %c, %r; setp.lt.s32 %p, %y, %n; @%p bra L;"
 STRIDE = "mov.u32 %x, %ctaid.x; ld.param.u32 %n, [N]; mov.u32 %t, %x; L: add.s32 %t, %t, %nctaid.x;" + (
     " bar.sync 1; setp.lt.s32 %p, %t, %n; @%p bra L;"
 )
@@ -113,8 +114,36 @@ CASES = {
             "a bound that is written twice": STRIDE.replace("bar", "mov.u32 %n, 5; bar"),
             "a start that is written twice": STRIDE.replace("bar", "mov.u32 %x, 5; bar"),
             "a bound on some ways only": STRIDE.replace("ld.", "@%q ld."),
-            "a bound behind a branch": "@%q bra K; K: " + STRIDE,
+            "a bound that a branch leads around": STRIDE.replace("ld.", "@%q bra K; ld.").replace(
+                "mov.u32 %t", "K: mov.u32 %t"
+            ),
+            "two starts and a bound behind a branch": "@%q bra K; K: " + STRIDE.replace("L:", "@%q mov.u32 %t, %x; L:"),
             "another comparison": STRIDE.replace("lt", "le"),
+        },
+    ),
+    counters.offsets: (
+        SUM,
+        {
+            "without a sign": SUM.replace("lt.s32", "lt.u32"),
+            "a sum that the loop writes to": SUM.replace("setp", "add.s32 %r, %r, 1; setp"),
+            "a bound that the loop writes": SUM.replace("setp", "add.s32 %n, %n, 1; setp"),
+            "a step between": SUM.replace("add.s32 %c, %c, 1; ", "").replace("setp", "add.s32 %c, %c, 1; setp"),
+            "a sum in some rounds": SUM.replace("add.s32 %y", "@%q add.s32 %y"),
+            "around which a branch goes": SUM.replace("add.s32 %y", "@%q bra M; add.s32 %y").replace("setp", "M: setp"),
+            "a step in some rounds": SUM.replace("add.s32 %c", "@%q add.s32 %c"),
+            "another sum": SUM.replace("setp", "add.s32 %y, %y, 1; setp"),
+        },
+    ),
+    sums.numbers: (
+        "mov.u32 %x, 5; bar.sync 1; mov.u32 %y, %x;",
+        {
+            "a label between": "mov.u32 %x, 5; L: bar.sync 1; mov.u32 %y, %x; @%p bra L;",
+            "written between": "mov.u32 %x, 5; add.u32 %x, %x, 1; mov.u32 %y, %x;",
+            "written by some lanes between": "mov.u32 %x, 5; @%p add.u32 %x, %x, 1; mov.u32 %y, %x;",
+            "set by some lanes": "@%p mov.u32 %x, 5; mov.u32 %y, %x;",
+            "moved by some lanes": "mov.u32 %x, 5; @%p mov.u32 %y, %x;",
+            "of other registers": "mov.u32 %x, %z; mov.u32 %y, %x;",
+            "of 64 bits": "mov.u64 %x, 5; mov.u64 %y, %x;",
         },
     ),
     sums.follow: (

@@ -118,7 +118,7 @@ EVERY_SIXTH = "rem.s32 %r15, %r6, 6; setp.eq.s32 %p4, %r15, 4; selp.b32 %r13, 0,
         (2, 1, "and.b32 %r13, %r10, 1;", "races"),
         (4, 3, "and.b32 %r13, %r10, 3;", "races"),
         (1, 1, "and.b32 %r13, %r10, 1; xor.b32 %r13, %r13, 1;", "races"),
-        (0, 2, EVERY_SIXTH, "not known"),  # k = 10 races: (10 / 2) & 2 is 0, and not 5 modulo 3
+        (0, 2, EVERY_SIXTH, "races"),  # k = 10 races: (10 / 2) & 2 is 0, and not 5 modulo 3
     ],
 )
 def test_a_quotient_of_a_counter_and_more_by_its_remainder(more, mask, read, found):

@@ -165,7 +165,8 @@ def test_refused(text, capsys):
         (["--divides", "Q=8"], "no parameter 'Q'"),
         (["--map", "A"], "is no box"),
         (["--map", "A=x9:4"], "unknown dtype"),
-        (["--divides", "K=0"], "is no divisor"),
+        (["--divides", "K=0"], "is no number of a parameter"),
+        (["--least", "K=0"], "is no number of a parameter"),
     ],
 )
 def test_what_cannot_be_read(text, words, why, capsys):

@@ -5,9 +5,9 @@
 | `division` | a product by a factor and a shift, where that is a division |
 | `retries` | waits that are tried again behind arithmetic |
 | `rotation` | loops that are tested at their head; branches around jumps |
-| `counters` | tests of loops that count down, to `!=`, to `<=`, or by a register that another loop has too |
+| `counters` | tests of loops that count down, to `!=`, to `<=`, by a sum, or by a register that another loop has too |
 | `strides` | counters that grow by a register |
-| `sums` | other registers that grow once a round; starts of counters |
+| `sums` | numbers that are moved on; other registers that grow once a round; starts of counters |
 
 Each rewrite says what must hold of the statements (its precondition), and leaves alone what does not have it
 (tests/proof/test_loops.py). tests/proof/loops_by_chance.py executes texts before and after.
@@ -17,16 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from minitile.proof.loops.counters import copies, count
+from minitile.proof.loops.counters import copies, count, offsets
 from minitile.proof.loops.division import quotients
 from minitile.proof.loops.flow import Flow
 from minitile.proof.loops.retries import waits
 from minitile.proof.loops.rotation import rotate, straighten
 from minitile.proof.loops.strides import strided
-from minitile.proof.loops.sums import follow, starts
+from minitile.proof.loops.sums import follow, numbers, starts
 from minitile.proof.reading import Statement
 
-REWRITES = (quotients, straighten, waits, rotate, copies, strided, count, follow, starts)
+REWRITES = (quotients, numbers, straighten, waits, rotate, copies, offsets, strided, count, follow, starts)
 
 
 def canonical(

@@ -2,6 +2,7 @@
 
 before                                       after, with a counter j that nothing else has
 `y = c + k; …; c = y`                        `y = c + k; …; c = c + k`
+`y = c + r; …; y < e`                        `…; c < e - r`
 `c += k; …; c <= e` (or `c + 1 < e`, `c < e` `j += k; c = j; …; j < e + 1`, where j starts as c does
  with a register that other loops have too)
 `c -= k; …; c > e`                           `j += k; c = start - j; …; j < start - e`, where j starts at 0
@@ -60,6 +61,34 @@ def copies(flow: Flow) -> None:
             always = flow.is_always(written[0], head, back) and flow.is_always(n, head, back)
             if found and found[0] == name and always:
                 flow.items[n] = replace(each, op="add.s32", args=(name, name, str(found[1])))
+
+
+def offsets(flow: Flow) -> None:
+    """A test of `y = c + r` is one of c against what is computed in front of the loop: y < e just if c < e - r.
+    Precondition: the loop writes c by its step only, and neither r nor e; each round comes past y and the test, with no
+    step between; the test is one with a sign, or of whether they are equal."""
+    for branch in [flow.items[back] for _, back in flow.loops()]:
+        if (loop := flow.loop_of(branch)) is None or (test := tested(flow, *loop)) is None:
+            continue
+        (head, back), (place, goes_on, kind) = loop, test
+        if kind[0] == "u" and goes_on not in ("eq", "ne"):
+            continue  # a sum below 0 is no number without a sign
+        y, bound = flow.items[place].args[1:]
+        made_at = flow.defined(y, head, back)
+        each = flow.items[made_at[0]] if len(made_at) == 1 else None
+        fixed = number(bound) is not None or (bound.startswith("%") and not flow.defined(bound, head, back))
+        if each is None or each.guard or not fixed or not re.fullmatch(r"add\.[su]32", each.op) or len(each.args) != 3:
+            continue
+        at = made_at[0]
+        for c, r in ((each.args[1], each.args[2]), (each.args[2], each.args[1])):
+            registers = c.startswith("%") and r.startswith("%") and c != y
+            step = step_of(flow, c, head, back) if registers and not flow.defined(r, head, back) else None
+            if step is None or at > place or at < step[0] < place or not flow.is_always(at, head, back):
+                continue
+            limit, old = flow.register(), flow.items[place]
+            flow.items[place] = replace(old, args=(old.args[0], c, limit))
+            flow.before_loop(head, back, [made(old.line, f"sub.{kind.replace('b', 's')}", limit, bound, r)])
+            break
 
 
 def tested(flow: Flow, head: int, back: int) -> tuple[int, str, str] | None:
@@ -243,4 +272,4 @@ def _with(each: Statement, old: str, new: str) -> Statement:
     return replace(each, args=tuple(form.sub(new, arg) for arg in each.args), guard=guard)
 
 
-__all__ = ["Test", "copies", "count", "form_of", "start_of", "step_of", "tested"]
+__all__ = ["Test", "copies", "count", "form_of", "offsets", "start_of", "step_of", "tested"]

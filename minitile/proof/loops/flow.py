@@ -119,6 +119,23 @@ class Flow:
                 todo.append(n + 1)
         return False
 
+    def is_reached(self, place: int, without: int) -> bool:
+        """Whether some way from the start leads to a statement and not past another."""
+        todo, seen = [0], {without}
+        while todo:
+            n = todo.pop()
+            if n == place:
+                return True
+            if n in seen or not 0 <= n < len(self.items):
+                continue
+            seen.add(n)
+            each = self.items[n]
+            if each.op in _BRANCHES:
+                todo.append(self.target(each))
+            if each.guard or each.op not in (*_BRANCHES, "ret", "exit", "trap"):
+                todo.append(n + 1)
+        return False
+
     # -- edits
 
     def insert(self, place: int, new: Iterable[Statement]) -> None:

@@ -50,8 +50,19 @@ def _stride(flow: Flow, t: str) -> tuple[str, str] | None:
             step = each.args[2]
         else:
             return None
+    start, step = (_special(flow, name, t) for name in (start, step))
     good = start and step.startswith("%") and step != t and start.startswith("%") and _is_fixed(flow, start)
     return (start, step) if good and _is_fixed(flow, step) else None
+
+
+def _special(flow: Flow, name: str, t: str) -> str:
+    """The special register that a register is moved from once, on every way before t grows or is set; else itself."""
+    written = flow.defined(name, 0, len(flow.items) - 1) if name.startswith("%") else []
+    each = flow.items[written[0]] if len(written) == 1 else None
+    if each is None or each.guard or not re.fullmatch(r"mov\.[bsu]32", each.op) or not _GRID.fullmatch(each.args[1]):
+        return name
+    uses = [n for n in flow.defined(t, 0, len(flow.items) - 1) if name in flow.items[n].args]
+    return name if any(flow.is_reached(n, written[0]) for n in uses) else each.args[1]
 
 
 def _behind(flow: Flow, names: list[str]) -> int:
@@ -60,6 +71,22 @@ def _behind(flow: Flow, names: list[str]) -> int:
     last = max(places, default=-1)
     branches = any(each.labels or each.op.startswith("bra") for each in flow.items[: last + 1])
     return -1 if branches or any(flow.items[n].guard for n in places) else last + 1
+
+
+def _place(flow: Flow, t: str, names: list[str]) -> int:
+    """Where all of these are known to have been written: in front of all branches, else in front of the only statement
+    that sets t, if no way leads there past one that writes them; -1: nowhere for sure. Special registers always are."""
+    names = [name for name in names if not _GRID.fullmatch(name)]
+    if (place := _behind(flow, names)) >= 0:
+        return place
+    starts = [n for n in flow.defined(t, 0, len(flow.items) - 1) if flow.items[n].op.startswith("mov")]
+    if len(starts) != 1:
+        return -1
+    for name in names:
+        (written,) = flow.defined(name, 0, len(flow.items) - 1)
+        if flow.items[written].guard or flow.is_reached(starts[0], written):
+            return -1
+    return starts[0]
 
 
 def _compared(each: Statement, t: str) -> tuple[str, str, str] | None:
@@ -77,7 +104,7 @@ def _bounds(flow: Flow, t: str, start: str, step: str) -> dict[str, tuple[str, b
     for each in flow.items:
         how, other, kind = _compared(each, t) or ("", "", "")
         fixed = how in ("lt", "ge") and other.startswith("%") and _is_fixed(flow, other)
-        if fixed and _behind(flow, [other, start, step]) >= 0:
+        if fixed and _place(flow, t, [other, start, step]) >= 0:
             limit, unsigned = found.get(other) or (flow.register(), False)
             found[other] = limit, unsigned or kind == "u32"
     return found
@@ -104,7 +131,7 @@ def _recount(flow: Flow, t: str, start: str, step: str, bounds: dict[str, tuple[
     flow.items = out
     unsigned = any(each for _, each in bounds.values())
     for other, (limit, _) in bounds.items():
-        place = max(_behind(flow, [name for name in (other, start, step) if not _GRID.fullmatch(name)]), 0)
+        place = max(_place(flow, t, [other, start, step]), 0)
         line = flow.items[place - 1].line if place else 0
         found = flow.register()
         few = [(step, "1", "~beyond.asked"), *((each, "0", "~beyond.sign") for each in (start, other) if unsigned)]

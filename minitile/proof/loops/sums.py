@@ -1,6 +1,7 @@
-"""Registers that grow with a counter, and counters' starts.
+"""Numbers that are moved on, registers that grow with a counter, and counters' starts.
 
 before                                       after
+`x = 5; …; y = x`                            `x = 5; …; y = 5`
 `r = r + k` once a round of a counted loop   `r = first + j·(k / step)`, of the loop's counter j
 `c = a - b` in front of a loop by c          `x = a - b; c = x`
 """
@@ -13,6 +14,21 @@ from dataclasses import replace
 from minitile.proof.loops.counters import Test, form_of, start_of, step_of, tested
 from minitile.proof.loops.flow import INTEGER, Flow, added, made, number
 from minitile.proof.reading import Statement
+
+
+def numbers(flow: Flow) -> None:
+    """`x = 5; …; y = x` is `y = 5`. Precondition: no label stands between, and nothing there writes x."""
+    known: dict[str, str] = {}
+    for n, each in enumerate(flow.items):
+        if each.labels:
+            known = {}
+        moves = re.fullmatch(r"mov\.[bsu]32", each.op) is not None and len(each.args) == 2
+        if moves and not each.guard and each.args[1] in known:
+            each = flow.items[n] = replace(each, args=(each.args[0], known[each.args[1]]))
+        for name in flow.writes(each):
+            known.pop(name, None)
+        if moves and not each.guard and INTEGER.fullmatch(each.args[1]):
+            known[each.args[0]] = each.args[1]
 
 
 def follow(flow: Flow) -> None:
@@ -99,4 +115,4 @@ def starts(flow: Flow) -> None:
     flow.items = out
 
 
-__all__ = ["follow", "starts"]
+__all__ = ["follow", "numbers", "starts"]

@@ -1,0 +1,76 @@
+"""What the text says of counters: constants that it compares with them or subtracts, where they start."""
+
+from __future__ import annotations
+
+import re
+
+from minitile.proof.text import ATOMIC, INTEGER, Program
+from minitile.proof.values import NEAR, SMALL
+
+_KEEPS_COUNTER = ("mov", "add", "sub", "mad", "selp", "shfl", "cvt")
+
+
+def constants(program: Program) -> list[int]:
+    """Constants that the text compares counters or bounds with, or sums of them, and those of minima."""
+    counted = {name for each in program.loops for name in (each.counter, each.bound)}
+    grown = True
+    while grown:
+        more = {
+            name
+            for each in program.code
+            if each.base in _KEEPS_COUNTER and not counted.isdisjoint(each.reads)
+            for name in each.writes
+        }
+        grown, counted = not more <= counted, counted | more
+    compared = [
+        each
+        for each in program.code
+        if each.base == "min" or (each.base == "setp" and not counted.isdisjoint(each.args[1:]))
+    ]
+    less = {
+        each.args[0] for each in program.code if re.fullmatch(r"add\.[su]32", each.op) and each.args[2].startswith("-")
+    }
+    compared += [i for i in program.code if i.op.startswith("setp") and i.op.endswith(".u32") and i.args[1] in less]
+    names = {arg for each in compared for arg in each.args[1:]}
+    moved = [each.args[1] for each in program.code if each.base == "mov" and each.args[0] in names]
+    return [int(arg, 0) for arg in (*names, *moved) if INTEGER.fullmatch(arg)]
+
+
+def subtracted(program: Program) -> int:
+    """What the text subtracts from counters, where it is little: shifted ones are to be above their floor by that."""
+    counters = {each.counter for each in program.loops}
+    found = [NEAR]
+    for each in program.code:
+        if each.base in ("add", "sub") and each.args[1] in counters and INTEGER.fullmatch(each.args[2]):
+            less = int(each.args[2], 0) * (1 if each.base == "sub" else -1)
+            found += [less] * (0 < less < SMALL)
+    return max(found)
+
+
+def from_numbers(program: Program) -> frozenset[str]:
+    """Counters of loops that start at numbers of the text only, and else only grow."""
+    counters = {each.counter for each in program.loops}
+    for each in program.code:
+        for name in counters.intersection(each.writes):
+            grows = each.base == "add" and each.args[1] == name and re.fullmatch(r"[1-9]\d*", each.args[2])
+            if each.guard or not (grows or (each.base == "mov" and INTEGER.fullmatch(each.args[1]))):
+                counters.discard(name)
+    return frozenset(counters)
+
+
+def made_of_loaded(program: Program) -> frozenset[str]:
+    """Registers in which there may be what is computed of what is loaded from memory."""
+    found: set[str] = set()
+    while True:
+        more = {
+            name
+            for each in program.code
+            if each.op.startswith(("ld.global", "ld.shared", *ATOMIC)) or not found.isdisjoint(each.reads)
+            for name in each.writes
+        }
+        if more <= found:
+            return frozenset(found)
+        found |= more
+
+
+__all__ = ["constants", "from_numbers", "made_of_loaded", "subtracted"]

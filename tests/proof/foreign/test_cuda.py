@@ -1,0 +1,84 @@
+"""CUDA programs as nvcc compiles them (texts/cuda): a block of two dimensions, scalars in shared memory, loops of one
+thread, registers' numbers of some lanes only, waits as inline assembly. Each is proved; without any one of its
+synchronising instructions it is not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from minitile.proof import Launch, answer, check
+
+FOLDER = Path(__file__).parent / "texts" / "cuda"
+LAUNCHES = {
+    "transpose": Launch({}, block=(32, 8)),
+    "histogram": Launch({}, 256),
+    "compaction": Launch({}, 256),
+    "bulk_copies": Launch({}, 128),
+    "bulk_stores": Launch({}, 128),
+    "roles_by_registers": Launch({}, 160),
+    "turns": Launch({"k_param_0": 4096}, 384),
+    "products": Launch({"k_param_0": 8192, "k_param_1": 2048}, 256),
+}
+QUICK = ("transpose", "histogram", "compaction", "bulk_copies")
+FAULTS = [
+    ("bulk_copies", "xor.b32", "and.b32", "a parity that is not flipped"),
+    ("bulk_copies", ".read 0;", ".read 1;", "a tile is fetched into what is being stored"),
+    ("bulk_copies", "_, [%r15], %r18;", "_, [%r15], 512;", "fewer bytes are expected than come"),
+    ("histogram", "atom.shared.add.u32 %r17, [%r16], 1;", "st.shared.u32 [%r16], %r17;", "counts that are no atomics"),
+    ("compaction", "bar.sync 0;", "bar.warp.sync -1;", "barriers of warps"),
+    ("transpose", "bar.sync 0;", "", "no barrier"),
+]
+SYNCHRONISES = re.compile(
+    r" *(?:bar\.|mbarrier\.(?:arrive|try_wait)|fence\.|wgmma\.(?:fence|wait|commit)|cp\.async\.bulk\.(?:wait|commit))"
+)
+# Such lines that nothing would miss, by their number among these.
+SPARE = {
+    "turns": {9}  # the other warpgroup's turn lies between what is read and what is written next
+}
+
+
+def read(name: str) -> str:
+    return (FOLDER / f"{name}.ptx").read_text()
+
+
+def test_each_text_is_looked_at():
+    assert {each.stem for each in FOLDER.glob("*.ptx")} == {*LAUNCHES}
+
+
+def is_proved(name: str) -> None:
+    found = answer(read(name), LAUNCHES[name])
+    assert found, str(found)
+    assert check(found.certificate, read(name), LAUNCHES[name]) == found.states
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_program(name):
+    is_proved(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted({*LAUNCHES} - {*QUICK}))
+def test_a_larger_program(name):
+    is_proved(name)
+
+
+@pytest.mark.parametrize(("name", "old", "new", "what"), FAULTS)
+def test_a_fault(name, old, new, what):
+    text = read(name)
+    assert old in text, what
+    assert not answer(text.replace(old, new), LAUNCHES[name]), what
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_each_synchronising_instruction_counts(name):
+    lines = read(name).split("\n")
+    places = [n for n, line in enumerate(lines) if SYNCHRONISES.match(line)]
+    assert places
+    for k, n in enumerate(places):
+        without = "\n".join((*lines[:n], *lines[n + 1 :]))
+        found = answer(without, LAUNCHES[name], seconds=20)
+        assert bool(found) == (k in SPARE.get(name, set())), (n, lines[n])

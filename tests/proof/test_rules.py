@@ -20,14 +20,20 @@ import minitile.proof
 from tests.proof import test_text
 
 HOME = Path(minitile.proof.__file__).parent
-RULES = ("barriers", "memory", "branches", "semantics", "registers", "text", "tickets", "explore")
+RULES = tuple(
+    name
+    for path in sorted(HOME.rglob("*.py"))
+    if "raise " in path.read_text()
+    for name in [".".join(path.relative_to(HOME).with_suffix("").parts)]
+    if name not in ("answer", "certificate", "encoding")  # what is not trusted
+)
 _NUMBER = itertools.count()
 Mutation = Callable[[ast.Module], None]
 
 
 def raises(name: str) -> Iterator[tuple[str, Mutation]]:
     """For each `raise` of a module: what it says, and what takes it away."""
-    tree = ast.parse((HOME / f"{name}.py").read_text())
+    tree = ast.parse((HOME / f"{name.replace('.', '/')}.py").read_text())
     for number, node in enumerate(_raises(tree)):
         yield f"{name}.py: {ast.unparse(node)}", lambda tree, number=number: _without_raise(tree, number)
     for number, node in enumerate(_guards(tree)):
@@ -67,10 +73,11 @@ def mutant(name: str, mutation: Mutation) -> Any:
     for path in sorted(HOME.rglob("*.py")):
         text = path.read_text().replace("minitile.proof", package)
         tree = ast.parse(text)
-        if path.stem == name:
+        module = ".".join(path.relative_to(HOME).with_suffix("").parts)
+        if module == name:
             mutation(tree)
-        stem = ".".join((package, *path.relative_to(HOME).with_suffix("").parts)).removesuffix(".__init__")
-        _SOURCES[stem] = compile(ast.fix_missing_locations(tree), str(path), "exec")
+        code = compile(ast.fix_missing_locations(tree), str(path), "exec")
+        _SOURCES[f"{package}.{module}".removesuffix(".__init__")] = code
     return importlib.import_module(package)
 
 

@@ -82,13 +82,14 @@ def refusal(text: str, launch: Launch) -> str:
 
 
 def subjects(target: str, only: str = "") -> Iterator[Subject]:
-    """Kernels without clusters, each text once."""
+    """Kernels without clusters that are proved (outcomes.txt), each text once."""
     from tests.proof.kernels import launches
+    from tests.proof.test_outcomes import listed
 
-    texts = set[str]()
+    texts, proved = set[str](), set(listed(target))
     for name, kernel, values in launches(target):
         text = kernel.asm["ptx"]
-        if only in name and text not in texts and not refusal(text, launch_facts(kernel.launch_info)):
+        if only in name and text not in texts and f"{target} | {name} | proved" in proved:
             texts.add(text)
             yield Subject(f"{target} | {name}", kernel, values)
 

@@ -8,12 +8,16 @@ from tests.proof.test_text import FENCE as ORDERED
 
 FENCE = "fence.proxy.async;"
 PARTS = "setp.gt.u32 %p4, %r0, 5; setp.gt.u32 %p5, %r0, 3;"
+EXPECTS = "@%p0 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1+1024], {};"
 # Bodies for `test_text.HEAD`, of 64 threads.
 TEXTS: list[tuple[str, str]] = [
     # Counts of arrivals and bytes.
     (INIT + "@%p0 mbarrier.arrive.shared.b64 _, [%r1+1024], 0;", "0 arrivals"),
     (INIT + "@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r1+1024], -16;", "1 arrivals, -16 bytes"),
     (INIT + "@%p0 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1+1024], -16;", "-16 bytes"),
+    (INIT + "mov.b32 %r4, -16; @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r1+1024], %r4;", "an mbarrier counts"),
+    (INIT + EXPECTS.format(1 << 19) + EXPECTS.format((1 << 19) - 1), ""),
+    (INIT + EXPECTS.format(1 << 19) + EXPECTS.format(1 << 19), "expects 1048576 bytes, more than an mbarrier counts"),
     # Reductions at barriers.
     (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.red.popc.u32 %r4, 0, %p0;"), ""),
     (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.sync 0;"), "some reduce and others do not"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tests.proof.test_text import COMMIT, FILLED, FINISHED, HEAD, INIT, PRODUCT, ROLE
 from tests.proof.test_text import FENCE as ORDERED
+from tests.proof.test_text import WHOLE as PLAIN
 
 FENCE = "fence.proxy.async;"
 PARTS = "setp.gt.u32 %p4, %r0, 5; setp.gt.u32 %p5, %r0, 3;"
@@ -56,6 +57,34 @@ OF_SWIZZLED = HEAD.format(threads=128, shared=4096) + SWIZZLED + "\n  ret;\n}\n"
 WHOLE = [
     (OF_SWIZZLED.replace(".align 1024", ".align 256"), ""),
     (OF_SWIZZLED.replace(".align 1024", ".align 128"), "a descriptor that is not known"),
+]
+
+
+def with_(new: str) -> str:
+    """A whole text that holds this."""
+    return PLAIN.replace("bar.sync 0;", new, 1)
+
+
+DEBUG = ".section .debug_str\n{\n.b8 1,2\n"
+WHOLE += [
+    # What is read, and how.
+    (with_(".reg %a; bar.sync 0;"), "not known: .reg"),
+    (with_(".reg .b32 1x; bar.sync 0;"), "not known: .reg"),
+    (with_("{ .reg .b32 t; .reg .b32 t; bar.sync 0; }"), "a register twice: t"),
+    (with_("{ .reg .b32 t; mov.b32 %t__1, 0; bar.sync 0; }"), "a name that stands for another: %t__1"),
+    (with_("@q bar.sync 0;"), "not an instruction: @q"),
+    (PLAIN + DEBUG + "}\n", ""),
+    (PLAIN + DEBUG + "bar.sync 0;\n}\n", "not known: bar.sync"),
+    (PLAIN.replace("ret;", "ret"), "does not end: ret"),
+    (with_("{ bar.sync 0 }"), "does not end: bar.sync"),
+    (with_("bar.sync 0; } ret; {"), "a scope ends that has not begun"),
+    (with_("{ .shared .align 16 .b8 x[64]; bar.sync 0; }"), "within a scope: .shared"),
+    (with_(".shared .align 16 .b8 x[64]; bar.sync 0;"), ""),
+    (with_('{ .pragma "nounroll"; bar.sync 0; }'), ""),
+    (with_(".weird 1; bar.sync 0;"), "not known: .weird"),
+    (with_("\n.loc 1 2 3; @%p0 bar.sync 0;"), "not known: .loc"),
+    (with_("\n.loc 1 2 3\n bar.sync 0;"), ""),
+    (with_('\n.file 1 "x.py"\n bar.sync 0;'), ""),
 ]
 ALL = [
     *((HEAD.format(threads=64, shared=4096) + body + "\n  ret;\n}\n", why) for body, why in TEXTS),

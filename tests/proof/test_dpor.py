@@ -102,7 +102,7 @@ def provers(text: str, launch: Launch, states: int) -> tuple[str, tuple[int, ...
 
 def explorers(text: str, launch: Launch, kernel: Kernel, together: tuple[int, ...], hopes: bool) -> str:
     """ "" or a fault in some schedule of some sizes; `hopes`: whether one is looked for by chance first."""
-    by_chance_first = ((5, kernel.sizes), (40, kernel.sizes), (40, kernel.deeper), (400, kernel.sizes))
+    by_chance_first = [(tries, each) for tries in (5, 40, 400) for each in (kernel.sizes, kernel.deeper)]
     for tries, every in (*by_chance_first, (0, kernel.sizes)) if hopes else ((0, kernel.sizes),):
         for sizes, block in itertools.product(every, kernel.blocks):
             try:

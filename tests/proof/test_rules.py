@@ -185,6 +185,38 @@ def test_texts_of_mutants(text, why):
     assert found.verdict == "proved" if not why else why in f"{found.verdict}: {found.reason}"
 
 
+# What survives all the same: (module, what it says), and why.
+SPARE = {
+    ("barriers", "without phase == barrier.index - 1"): "no other wait is kept",
+    (
+        "explore",
+        "a product by less than four warps",
+    ): "a warp does not end before its products, nor these before all parts",
+    ("explore", "cases of residues"): "ends the search",
+    ("explore", "more time than is allowed"): "ends the search",
+    ("explore", "without steps % 1024 == 0"): "ends the search",
+    ("explore", "runs on without a question"): "ends the search",
+    ("explore", "states')"): "ends the search",
+    (
+        "explore",
+        "a bound that hangs on a residue",
+    ): "begins the search anew before many states, rather than behind them",
+    ("explore", "raise, without not _added"): "begins the search anew",
+    ("explore", "a question that is not asked again"): "a shift changes no question",
+    ("memory", "% self.unit"): "a unit divides all sizes and alignments of a text",
+}
+
+
+def is_spare(module: str, what: str) -> bool:
+    return any(module == name and part in what for name, part in SPARE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", RULES)
+def test_each_rule_is_needed(module):
+    assert [what for what in survivors(module) if not is_spare(module, what)] == []
+
+
 def test_a_mutant_is_told_from_the_original():
     (what, mutation), *_ = raises("barriers")
     package = mutant("barriers", mutation)

@@ -1,5 +1,5 @@
 """Mutants of every proved kernel of examples/ and mt.ops: one that the simulator finds faulty and the prover proves has
-escaped. There must be none.
+escaped. There must be none, but for faults in global memory, which the prover does not look at.
 
 A mutant lacks one synchronising instruction, or weakens one. Each is given to the prover; what is proved is run under
 the schedules of mutation testing, on the arguments of the tests. What neither finds is to spare (EXCEPTIONS of
@@ -113,29 +113,42 @@ def main() -> None:
     given = arguments.parse_args()
     lines = given.file.read_text().splitlines() if given.file.exists() else []
     results = {tuple(each["key"]): each for each in map(json.loads, lines)}
-    every = [subject for target in TARGETS for subject in subjects(target, given.only)]
-    pairs = in_turn([(subject, mutant) for subject in every for mutant in subject.mutants()])
-    print(f"{len(every)} proved kernels, {len(pairs)} mutants", flush=True)
+    pairs = every(given.only)
+    print(
+        f"{len({subject.name for subject, _ in pairs})} proved kernels with mutants, {len(pairs)} mutants", flush=True
+    )
     for subject, mutant in pairs[: given.count]:
         key = (subject.name, mutant.line, mutant.instruction)
-        if key in results:
-            continue
-        begin = time.thread_time()
-        why = refusal(mutant.text, subject.launch)
-        seen = "" if why else subject.seen(mutant)
-        results[key] = {"key": key, "prover": why, "simulator": seen, "seconds": round(time.thread_time() - begin, 2)}
-        with given.file.open("a") as out:
-            out.write(json.dumps(results[key]) + "\n")
-        if not why:
-            print(*key, seen or "nothing is seen", sep=" | ", flush=True)
+        if key not in results:
+            results[key] = found = verdicts(subject, mutant)
+            with given.file.open("a") as out:
+                out.write(json.dumps(found) + "\n")
+            if not found["prover"]:
+                print(*key, found["simulator"] or "nothing is seen", sep=" | ", flush=True)
     print(summary(list(results.values())))
 
 
+def every(only: str = "") -> list[tuple[Subject, Mutant]]:
+    found = [subject for target in TARGETS for subject in subjects(target, only)]
+    return in_turn([(subject, mutant) for subject in found for mutant in subject.mutants()])
+
+
+def verdicts(subject: Subject, mutant: Mutant) -> dict[str, Any]:
+    begin = time.thread_time()
+    why = refusal(mutant.text, subject.launch)
+    seen = "" if why else subject.seen(mutant)
+    key = (subject.name, mutant.line, mutant.instruction)
+    return {"key": key, "prover": why, "simulator": seen, "seconds": round(time.thread_time() - begin, 2)}
+
+
 def summary(results: list[dict[str, Any]]) -> str:
+    """What the simulator says of global memory only is no escape: the prover does not look at it."""
     counts = Counter(each["prover"].partition(":")[0] or "proved" for each in results)
-    escapes = sum(bool(each["simulator"]) for each in results)
-    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
-    return f"{len(results)} mutants: {verdicts}; {escapes} of the proved ones are seen by the simulator"
+    seen = [each["simulator"] for each in results if each["simulator"]]
+    outside = sum("global memory: " in each.splitlines()[0] for each in seen)
+    said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+    escaped = f"{outside} have faults of global memory, {len(seen) - outside} escaped"
+    return f"{len(results)} mutants: {said}; of the proved ones {escaped}"
 
 
 if __name__ == "__main__":

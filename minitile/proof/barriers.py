@@ -13,6 +13,8 @@ from minitile.proof.events import MBarrier, NamedBarrier
 from minitile.proof.state import ALL, State, Warp
 from minitile.proof.text import Fault, Instruction
 
+MOST_BYTES = (1 << 20) - 1  # that an mbarrier counts (PTX ISA, "Contents of the mbarrier object")
+
 
 class Lap(Fault):
     """Rule L is broken for the wait at `pc`."""
@@ -46,6 +48,7 @@ def arrive(state: State, warp: Warp, at: int, lanes: int, line: int, times: int,
         warp.did(event, lanes)
         expects += ((event, expect * lanes.bit_count()),)
         released |= event
+    _counts(expects, line)
     barrier = replace(barrier, pending=barrier.pending - count, expects=expects, released=released)
     state.mbarriers[at] = complete(state, barrier, line)
 
@@ -60,7 +63,13 @@ def expect(state: State, warp: Warp, at: int, lanes: int, line: int, size: int) 
     event = state.new()
     warp.did(event, lanes)
     expects = (*barrier.expects, (event, size * lanes.bit_count()))
+    _counts(expects, line)
     state.mbarriers[at] = replace(barrier, expects=expects, bare=barrier.bare | event)
+
+
+def _counts(expects: tuple[tuple[int, int], ...], line: int) -> None:
+    if (total := sum(count for _, count in expects)) > MOST_BYTES:
+        raise Fault(line, f"expects {total} bytes, more than an mbarrier counts")
 
 
 def copied(state: State, warp: Warp, at: int, lanes: int, line: int, size: int, event: int) -> None:

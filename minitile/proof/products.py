@@ -120,7 +120,7 @@ class Products(Registers):
                 raise Fault(line, "accesses registers of a product that need not be complete")
         majors = [self.number(warp, arg, line) for arg in args[6:]]
         expected = (0 if _ITEM[match[3]] != 2 else 1 if fragment else 2) if match[3] not in ("s8", "u8") else 0
-        if len(majors) != expected and not (match[3] in ("s8", "u8") and len(args) <= 6):
+        if len(majors) != expected:
             raise Refused(line, f"not known: {each.text}")
         operands = [] if fragment else [(args[1], 64, majors[0] if majors else 0)]
         operands.append((args[2], int(match[1]), majors[-1] if majors else 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,20 +24,26 @@ HAS_FORMS = {"sm_90a": FORMS, "sm_80": {name: case for name, case in FORMS.items
 
 
 @contextmanager
-def recorded(target: str) -> Iterator[list[mt.CompiledKernel]]:
-    """What is compiled within, for this target; launches compute nothing."""
+def recorded(target: str) -> Iterator[tuple[list[mt.CompiledKernel], dict[int, Sequence[Any]]]]:
+    """What is compiled within, for this target, and by `id` of its launch facts the arguments that it is launched with
+    first; launches compute nothing."""
     found: list[mt.CompiledKernel] = []
+    given: dict[int, Sequence[Any]] = {}
     make = driver.CompiledKernel.__init__
 
     def noted(self: Any, *args: Any, **named: Any) -> None:
         make(self, *args, **named)
         found.append(self)
 
+    def launched(info: Any, text: str, args: Sequence[Any], *others: Any, **named: Any) -> Report:
+        given.setdefault(id(info), args)
+        return Report()
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINITILE_TARGET", target)
         patch.setattr(driver.CompiledKernel, "__init__", noted)
-        patch.setattr(driver, "simulate", lambda *args, **named: Report())
-        yield found
+        patch.setattr(driver, "simulate", launched)
+        yield found, given
 
 
 def zeros(*shape: int, dtype: Any = BF16) -> Any:
@@ -120,18 +126,28 @@ OTHERS: dict[str, Callable[[], Any]] = {
 
 def kernels(target: str) -> Iterator[tuple[str, mt.CompiledKernel]]:
     """(name, kernel), each once."""
-    with recorded(target) as found:
+    for name, kernel, _ in launches(target):
+        yield name, kernel
+
+
+def launches(target: str) -> Iterator[tuple[str, mt.CompiledKernel, Sequence[Any]]]:
+    """(name, kernel, arguments), each once."""
+    with recorded(target) as (found, given):
         for name, case in {**CASES, **MANY, **HAS_FORMS[target]}.items():
             if "clusters" not in name:
-                compiled_case(case, target)
-                yield from _named(f"examples: {name}", found)
+                _, values = compiled_case(case, target)
+                given.update((id(each.launch_info), values) for each in found)
+                yield from _named(f"examples: {name}", found, given)
         for name, run in {**{f"examples: {n}": f for n, f in OTHERS.items()}, **OPS}.items():
             run()
-            yield from _named(name, found)
+            yield from _named(name, found, given)
 
 
-def _named(name: str, found: list[mt.CompiledKernel]) -> Iterator[tuple[str, mt.CompiledKernel]]:
+def _named(
+    name: str, found: list[mt.CompiledKernel], given: dict[int, Sequence[Any]]
+) -> Iterator[tuple[str, mt.CompiledKernel, Sequence[Any]]]:
     """What has been compiled since, but for clusters; further kernels of a case have a number."""
     for number, each in enumerate((each for each in found if each.launch_info.cluster == (1, 1, 1)), 1):
-        yield (name if number == 1 else f"{name} ({number})"), each
+        yield (name if number == 1 else f"{name} ({number})"), each, given[id(each.launch_info)]
     found.clear()
+    given.clear()

@@ -1,5 +1,93 @@
-"""Texts that only some rule of the prover tells apart: found by mutants of it that survived all others."""
+"""Texts that only some rule of the prover tells apart: found by mutants of it that survived all others. Each
+with what is found ("" for proved)."""
 
 from __future__ import annotations
 
-TEXTS: list[tuple[str, int]] = []
+from tests.proof.test_text import COMMIT, FILLED, FINISHED, HEAD, INIT, PRODUCT, ROLE
+from tests.proof.test_text import FENCE as ORDERED
+from tests.proof.test_text import WHOLE as PLAIN
+
+FENCE = "fence.proxy.async;"
+PARTS = "setp.gt.u32 %p4, %r0, 5; setp.gt.u32 %p5, %r0, 3;"
+EXPECTS = "@%p0 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1+1024], {};"
+# Bodies for `test_text.HEAD`, of 64 threads.
+TEXTS: list[tuple[str, str]] = [
+    # Counts of arrivals and bytes.
+    (INIT + "@%p0 mbarrier.arrive.shared.b64 _, [%r1+1024], 0;", "0 arrivals"),
+    (INIT + "@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r1+1024], -16;", "1 arrivals, -16 bytes"),
+    (INIT + "@%p0 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1+1024], -16;", "-16 bytes"),
+    (INIT + "mov.b32 %r4, -16; @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r1+1024], %r4;", "an mbarrier counts"),
+    (INIT + EXPECTS.format(1 << 19) + EXPECTS.format((1 << 19) - 1), ""),
+    (INIT + EXPECTS.format(1 << 19) + EXPECTS.format(1 << 19), "expects 1048576 bytes, more than an mbarrier counts"),
+    # Reductions at barriers.
+    (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.red.popc.u32 %r4, 0, %p0;"), ""),
+    (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.sync 0;"), "some reduce and others do not"),
+    # What lanes write to the same bytes is the same.
+    (ROLE.format("st.shared.u32 [%r1], 0;", ""), ""),
+    # Branches within branches that lanes take differently, with something else than accesses within.
+    (f"{PARTS} @%p4 bra $a; {FENCE} @%p5 bra $b; {FENCE}\n$b: {FENCE}\n$a: bar.sync 0;", ""),
+    (f"{PARTS} @%p4 bra $a; {FENCE} @%p5 bra $c; {FENCE}\n$c: bra $b;\n$a: {FENCE}\n$b: bar.sync 0;", ""),
+    (
+        f"{PARTS} @%p4 bra $a; {FENCE} @%p5 bra $c; {FENCE} bra $b;\n$a: {FENCE}\n$c: {FENCE}\n$b: bar.sync 0;",
+        "in a form that is not known",
+    ),
+    (f"{PARTS} @%p4 bra $a; {FENCE} @%p5 bra $c; {FENCE}\n$a: {FENCE}\n$c: bar.sync 0;", "in a form that is not known"),
+    (f"{PARTS} @%p4 bra $a; {FENCE} ret;\n$a: bar.sync 0;", "in a form that is not known"),
+    (
+        f"{PARTS} setp.eq.u32 %p6, %r9, 3; @%p6 bra $c; @%p4 bra $a; {FENCE}\n$c: {FENCE}\n$a: bar.sync 0;",
+        "a label inside of a branch",
+    ),
+]
+# Of 128 threads. One lane stores; its warp hands that on to the others, but its own lanes need not know of it.
+STORED = "@%p0 st.shared.u32 [%r1], 0; fence.proxy.async.shared::cta; setp.lt.u32 %p3, %r0, 32; @%p3 bra $a;"
+HANDED_ON = f"{STORED} bar.sync 1, 128; bra $b;\n$a: bar.arrive 1, 128; {{}}\n$b:"
+MULTIPLIED = f"{ORDERED} {PRODUCT} {COMMIT} {FINISHED}"
+OF_WARPGROUPS = [
+    (FILLED + HANDED_ON.format("") + MULTIPLIED, "that need not be complete"),
+    (FILLED + HANDED_ON.format("bar.warp.sync 0xffffffff;") + MULTIPLIED, ""),
+]
+
+# Whole texts. Rows of 32 bytes, swizzled, which repeats after 256: the array must be aligned so.
+SWIZZLED = (
+    FILLED[: FILLED.index("mov.b64 %d3")]
+    + f"shr.u32 %r4, %r1, 4; cvt.u64.u32 %d3, %r4; or.b64 %d3, %d3, {16 << 16 | 256 >> 4 << 32 | 3 << 62};"
+    + f" add.u64 %d4, %d3, 128; {MULTIPLIED}"
+)
+OF_SWIZZLED = HEAD.format(threads=128, shared=4096) + SWIZZLED + "\n  ret;\n}\n"
+WHOLE = [
+    (OF_SWIZZLED.replace(".align 1024", ".align 256"), ""),
+    (OF_SWIZZLED.replace(".align 1024", ".align 128"), "a descriptor that is not known"),
+]
+
+
+def with_(new: str) -> str:
+    """A whole text that holds this."""
+    return PLAIN.replace("bar.sync 0;", new, 1)
+
+
+DEBUG = ".section .debug_str\n{\n.b8 1,2\n"
+WHOLE += [
+    # What is read, and how.
+    (with_(".reg %a; bar.sync 0;"), "not known: .reg"),
+    (with_(".reg .b32 1x; bar.sync 0;"), "not known: .reg"),
+    (with_("{ .reg .b32 t; .reg .b32 t; bar.sync 0; }"), "a register twice: t"),
+    (with_("{ .reg .b32 t; mov.b32 %t__1, 0; bar.sync 0; }"), "a name that stands for another: %t__1"),
+    (with_("@q bar.sync 0;"), "not an instruction: @q"),
+    (PLAIN + DEBUG + "}\n", ""),
+    (PLAIN + DEBUG + "bar.sync 0;\n}\n", "not known: bar.sync"),
+    (PLAIN.replace("ret;", "ret"), "does not end: ret"),
+    (with_("{ bar.sync 0 }"), "does not end: bar.sync"),
+    (with_("bar.sync 0; } ret; {"), "a scope ends that has not begun"),
+    (with_("{ .shared .align 16 .b8 x[64]; bar.sync 0; }"), "within a scope: .shared"),
+    (with_(".shared .align 16 .b8 x[64]; bar.sync 0;"), ""),
+    (with_('{ .pragma "nounroll"; bar.sync 0; }'), ""),
+    (with_(".weird 1; bar.sync 0;"), "not known: .weird"),
+    (with_("\n.loc 1 2 3; @%p0 bar.sync 0;"), "not known: .loc"),
+    (with_("\n.loc 1 2 3\n bar.sync 0;"), ""),
+    (with_('\n.file 1 "x.py"\n bar.sync 0;'), ""),
+]
+ALL = [
+    *((HEAD.format(threads=64, shared=4096) + body + "\n  ret;\n}\n", why) for body, why in TEXTS),
+    *((HEAD.format(threads=128, shared=4096) + body + "\n  ret;\n}\n", why) for body, why in OF_WARPGROUPS),
+    *WHOLE,
+]

@@ -29,7 +29,8 @@ HOME = Path(minitile.proof.__file__).parent
 TRUSTED = tuple(
     ".".join(path.relative_to(HOME).with_suffix("").parts)
     for path in sorted(HOME.rglob("*.py"))
-    if path.stem not in ("__init__", "launches.__init__", "launches.witness", "answer", "certificate", "encoding")
+    if path.stem not in ("witness", "answer", "certificate", "encoding")  # what is not trusted
+    and path.parent / path.name not in (HOME / "__init__.py", HOME / "launches" / "__init__.py")  # nothing but names
 )
 PACKAGE = "mutant_of_proof"
 COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -219,7 +220,7 @@ def texts() -> list[Text]:
 
 def _collected() -> list[tuple[str, dict[str, Any]]]:
     """Small texts, each once."""
-    from tests.proof import mutant_texts, test_agreement, test_attacks, test_preconditions, test_values
+    from tests.proof import test_agreement, test_attacks, test_preconditions, test_tickets, test_values
     from tests.proof.test_rules import texts as of_rules
     from tests.proof.test_text import HEAD
 
@@ -227,6 +228,7 @@ def _collected() -> list[tuple[str, dict[str, Any]]]:
     for module in (test_values, test_attacks, test_preconditions):
         for group in ("BROKEN", "SOUND", "BODIES", "LOOPS"):
             bodies += [(body, 65536) for body in getattr(module, group, {}).values()]
+    bodies += [(body, 4096) for body in (*test_tickets.BROKEN.values(), *test_tickets.SOUND.values())]
     for name in dir(test_agreement):
         for mark in getattr(getattr(test_agreement, name), "pytestmark", ()):
             if mark.name == "parametrize" and mark.args[0] == ("body", "why"):
@@ -234,7 +236,6 @@ def _collected() -> list[tuple[str, dict[str, Any]]]:
     whole = [(text, box) for text, _, box in of_rules()]
     whole += [(HEAD.format(threads=64, shared=size) + body + "\n  ret;\n}\n", 1024) for body, size in bodies]
     whole += [(text, 1024) for text in test_attacks.TEXTS.values()]
-    whole += mutant_texts.TEXTS
     return [(text, {"boxes": {"T": box}}) for text, box in dict.fromkeys(whole)]
 
 

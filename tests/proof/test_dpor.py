@@ -1,10 +1,14 @@
 """The prover's verdicts against every schedule of given sizes (`dpor`): kernels, mutants of them, and texts by chance.
 
-Proved must mean that no schedule has a fault; and what is not proved must have one, for some of the sizes.
+Proved must mean that no schedule has a fault; and what is not proved must have one, for some of the sizes. Most have
+one within `sizes`, each of whose schedules is run. A few need more rounds: a barrier for 7 of 8 warps counts the eighth
+arrival in the next phase, so that by the fourth round one warpgroup's arrivals and the other's of the rounds before are
+enough. Of what is refused schedules by chance of `deeper` sizes are run too.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections.abc import Iterator
@@ -28,11 +32,13 @@ from tests.proof.concrete import ALL, HOME, Broken, Event, Unsupported, traces
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel, its sizes, and the blocks to look at; `states`: what the prover may take for a mutant."""
+    """A kernel, its sizes, and the blocks to look at; `deeper`: sizes of up to twice as many rounds; `states`: what the
+    prover may take for a mutant."""
 
     name: str
     target: str
     sizes: tuple[dict[str, int], ...]
+    deeper: tuple[dict[str, int], ...]
     blocks: tuple[tuple[int, int, int], ...] = ((0, 0, 0),)
     states: int = 600
     spare: tuple[str, ...] = field(default=())
@@ -41,15 +47,19 @@ class Kernel:
 def of_gemm(name: str, target: str, step: int, most: int, m: int = 64, n: int = 64, **more: Any) -> Kernel:
     """Steps of K: none, up to `most`; the last one whole and not."""
     sizes = [{"M": m, "N": n, "K": step * k} for k in range(most + 1)]
-    return Kernel(name, target, (*sizes, {"M": m, "N": n, "K": step * most - 8}), **more)
+    deeper = tuple({"M": m, "N": n, "K": step * k} for k in (most * 3 // 2, most * 2))
+    return Kernel(name, target, (*sizes, {"M": m, "N": n, "K": step * most - 8}), deeper, **more)
 
 
 def of_tiles(name: str, step: int, most: int, every: int = 1) -> Kernel:
     """Of a persistent kernel with two blocks: up to three tiles for the first."""
     tiles = [{"M": 64, "N": 64 * n, "K": step * k} for n in (1, 3, 5) for k in range(0, most + 1, every)]
-    return Kernel(name, "sm_90a", tuple(tiles), states=1500)
+    deeper = tuple({"M": 64, "N": 64 * n, "K": step * k} for n, k in ((5, 2 * most), (9, most)))
+    return Kernel(name, "sm_90a", tuple(tiles), deeper, states=1500)
 
 
+KEYS = tuple({"S": 32 * n, "H": 1} for n in range(9))
+MORE_KEYS = tuple({"S": 32 * n, "H": 1} for n in (12, 16))
 KERNELS = {
     "3 stages": of_gemm("gemm", "sm_90a", 32, 12),
     "2 stages, two warpgroups": of_gemm("gemm, 2 stages, wide", "sm_90a", 64, 8, m=128),
@@ -57,11 +67,15 @@ KERNELS = {
     "one role": of_gemm("gemm", "sm_90a, one role", 32, 12),
     "cp.async": of_gemm("gemm", "sm_80", 32, 12),
     "rows of keys": of_gemm("gemm_swapped", "sm_90a", 64, 12),
-    "attention": Kernel("attention", "sm_90a", tuple({"S": 32 * n, "H": 1} for n in range(9))),
+    "attention": Kernel("attention", "sm_90a", KEYS, MORE_KEYS),
     "causal, with turns": Kernel(
-        "attention, causal", "sm_90a", ({"S": 8, "H": 2}, {"S": 512, "H": 2}), tuple((n, 0, 0) for n in range(4))
+        "attention, causal",
+        "sm_90a",
+        ({"S": 8, "H": 2}, {"S": 512, "H": 2}),
+        ({"S": 1024, "H": 2},),
+        tuple((n, 0, 0) for n in range(4)),
     ),
-    "attention, cp.async": Kernel("attention", "sm_80", tuple({"S": 32 * n, "H": 1} for n in range(9))),
+    "attention, cp.async": Kernel("attention", "sm_80", KEYS, MORE_KEYS),
     "ping-pong": of_tiles("gemm_persistent", 32, 12),
     "fp8": of_tiles("gemm_fp8", 64, 8),
 }
@@ -88,20 +102,16 @@ def provers(text: str, launch: Launch, states: int) -> tuple[str, tuple[int, ...
 
 def explorers(text: str, launch: Launch, kernel: Kernel, together: tuple[int, ...], hopes: bool) -> str:
     """ "" or a fault in some schedule of some sizes; `hopes`: whether one is looked for by chance first."""
-    blocks = [
-        (f"{sizes} {block}", lambda sizes=sizes, block=block: traces(text, launch, sizes, together, block))
-        for sizes in kernel.sizes
-        for block in kernel.blocks
-    ]
-    for tries in (5, 40, 400, 0) if hopes else (0,):
-        for what, block in blocks:
+    by_chance_first = [(tries, each) for tries in (5, 40, 400) for each in (kernel.sizes, kernel.deeper)]
+    for tries, every in (*by_chance_first, (0, kernel.sizes)) if hopes else ((0, kernel.sizes),):
+        for sizes, block in itertools.product(every, kernel.blocks):
             try:
-                given = block()
+                given = traces(text, launch, sizes, together, block)
                 found = dpor.chance(given, tries) if tries else dpor.verdict(given)
             except Broken as broken:
                 found = str(broken)
             if found:
-                return f"{what}: {found}"
+                return f"{sizes} {block}: {found}"
     return ""
 
 

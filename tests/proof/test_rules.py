@@ -1,6 +1,9 @@
-"""Every rule of the prover and the checker is needed: without it some text of test_text.py gets another verdict.
+"""Every rule of the prover and the checker is needed: without it some text, or damaged certificate, of the tests gets
+another verdict (SPARE: but for these, which guard the search or stand twice).
 
 A mutant is the package with one `raise` gone, or with one operand gone from the condition of one.
+
+`python -m tests.proof.test_rules [MODULE…]` prints how many mutants there are, and which survive.
 """
 
 from __future__ import annotations
@@ -10,24 +13,32 @@ import importlib
 import importlib.util
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import minitile.proof
-from tests.proof import test_text
+from minitile.proof import Launch, answer
+from tests.proof import mutant_texts, mutants, test_text
 
 HOME = Path(minitile.proof.__file__).parent
-RULES = ("barriers", "memory", "branches", "semantics", "registers", "text", "tickets", "explore")
+RULES = tuple(
+    name
+    for path in sorted(HOME.rglob("*.py"))
+    if "raise " in path.read_text()
+    for name in [".".join(path.relative_to(HOME).with_suffix("").parts)]
+    if name not in ("answer", "certificate", "encoding")  # what is not trusted
+)
 _NUMBER = itertools.count()
 Mutation = Callable[[ast.Module], None]
 
 
 def raises(name: str) -> Iterator[tuple[str, Mutation]]:
     """For each `raise` of a module: what it says, and what takes it away."""
-    tree = ast.parse((HOME / f"{name}.py").read_text())
+    tree = ast.parse((HOME / f"{name.replace('.', '/')}.py").read_text())
     for number, node in enumerate(_raises(tree)):
         yield f"{name}.py: {ast.unparse(node)}", lambda tree, number=number: _without_raise(tree, number)
     for number, node in enumerate(_guards(tree)):
@@ -67,10 +78,11 @@ def mutant(name: str, mutation: Mutation) -> Any:
     for path in sorted(HOME.rglob("*.py")):
         text = path.read_text().replace("minitile.proof", package)
         tree = ast.parse(text)
-        if path.stem == name:
+        module = ".".join(path.relative_to(HOME).with_suffix("").parts)
+        if module == name:
             mutation(tree)
-        stem = ".".join((package, *path.relative_to(HOME).with_suffix("").parts)).removesuffix(".__init__")
-        _SOURCES[stem] = compile(ast.fix_missing_locations(tree), str(path), "exec")
+        code = compile(ast.fix_missing_locations(tree), str(path), "exec")
+        _SOURCES[f"{package}.{module}".removesuffix(".__init__")] = code
     return importlib.import_module(package)
 
 
@@ -98,8 +110,11 @@ def texts() -> list[tuple[str, str, int]]:
     found = [(body, "", 64) for body in test_text.test_sound.pytestmark[0].args[1]]
     for test in (test_text.test_refused, test_text.test_each_rule):
         found += [(body, why, 64) for body, why in test.pytestmark[0].args[1]]
+    found += [(body, why, 64) for body, why in mutant_texts.TEXTS]
+    found += [(body, why, 128) for body, why in mutant_texts.OF_WARPGROUPS]
     found += [(test_text.FILLED + body, why, 128) for body, why in test_text.WARPGROUP]
     whole = [(text.replace(old, new, 1), why, 1024) for text, old, new, why in test_text.READ]
+    whole += [(text, why, 1024) for text, why in mutant_texts.WHOLE]
     return whole + [
         (
             test_text.HEAD.format(threads=threads, shared=4096) + body + "\n  ret;\n}\n",
@@ -120,13 +135,36 @@ def kills(package: Any, text: str, why: str, box: int) -> bool:
     return bool(why)
 
 
-def survivors(name: str) -> list[str]:
+@lru_cache
+def others() -> list[mutants.Text]:
+    """Texts of the other tests, and damaged certificates."""
+    known = {text for text, _, _ in texts()}
+    return [each for each in mutants.texts() if each.text not in known]
+
+
+def is_killed_by_others(package: Any, name: str) -> bool:
+    for each in others():
+        if each.damage and name not in ("check", "explore", "encoding"):
+            continue
+        try:
+            why = mutants.judged(package, each.text, each.launch, each.damage)
+        except Exception:
+            return True
+        if bool(why) == each.proved:
+            return True
+    return False
+
+
+def survivors(name: str, only: Container[str] | None = None) -> list[str]:
+    """`only`: of these mutants."""
     found = []
     every = texts()
     for what, mutation in raises(name):
+        if only is not None and what not in only:
+            continue
         package = mutant(name, mutation)
         first = sorted(every, key=lambda each: not each[1] or each[1] not in what)
-        if not any(kills(package, *each) for each in first):
+        if not any(kills(package, *each) for each in first) and not is_killed_by_others(package, name):
             found.append(what)
         for module in [each for each in sys.modules if each.startswith(package.__name__)]:
             del sys.modules[module]
@@ -138,6 +176,45 @@ def loader() -> Iterator[None]:
     sys.meta_path.append(_Loader())  # type: ignore[arg-type]
     yield
     sys.meta_path.pop()
+
+
+@pytest.mark.parametrize(("text", "why"), mutant_texts.ALL)
+def test_texts_of_mutants(text, why):
+    """What is found of the texts that were added for mutants."""
+    found = answer(text, Launch({"T": 1024}), most_states=300)
+    assert found.verdict == "proved" if not why else why in f"{found.verdict}: {found.reason}"
+
+
+# What survives all the same: (module, what it says), and why.
+SPARE = {
+    ("barriers", "without phase == barrier.index - 1"): "no other wait is kept",
+    (
+        "explore",
+        "a product by less than four warps",
+    ): "a warp does not end before its products, nor these before all parts",
+    ("explore", "cases of residues"): "ends the search",
+    ("explore", "more time than is allowed"): "ends the search",
+    ("explore", "without steps % 1024 == 0"): "ends the search",
+    ("explore", "runs on without a question"): "ends the search",
+    ("explore", "states')"): "ends the search",
+    (
+        "explore",
+        "a bound that hangs on a residue",
+    ): "begins the search anew before many states, rather than behind them",
+    ("explore", "raise, without not _added"): "begins the search anew",
+    ("explore", "a question that is not asked again"): "a shift changes no question",
+    ("memory", "% self.unit"): "a unit divides all sizes and alignments of a text",
+}
+
+
+def is_spare(module: str, what: str) -> bool:
+    return any(module == name and part in what for name, part in SPARE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", RULES)
+def test_each_rule_is_needed(module):
+    assert [what for what in survivors(module) if not is_spare(module, what)] == []
 
 
 def test_a_mutant_is_told_from_the_original():

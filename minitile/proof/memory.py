@@ -129,9 +129,10 @@ class Memory:
         own = {event for event, _ in warp.own}
         near = self.meeting(state.accesses, foot)
         for each in near:
-            if (write or each.write) and not (atomic and each.atomic) and not apart(ticket, each.ticket):
-                _ordered(each, warp, line, knows, own, foot, asynchronous)
-            elif atomic and each.adds not in (0, adds) and each.id & ~knows and self.meet(each.foot, foot):
+            if (write or each.write) and not (atomic and each.atomic):
+                if not apart(ticket, each.ticket):
+                    _ordered(each, warp, line, knows, own, foot, asynchronous)
+            elif atomic and each.adds not in (0, adds) and each.id & ~knows:
                 raise Refused(line, f"changes a word while line {each.line} need not have drawn from it")
         if write:
             if self.draws:

@@ -404,8 +404,8 @@ class Machine(Branches):
             state.contents[foot.units] = self.stored(state, warp, each, lanes.bit_length() - 1)
         elif self.draws and not load and size == 4 and sure and exact and not foot.clash and "{" not in each.args[1]:
             name = each.args[1]
-            known = not name.startswith("%") or name in self.program.needed
-            number = self.operand(warp, name, 32) if known else TOP
+            is_known = not name.startswith("%") or name in self.program.needed
+            number = self.operand(warp, name, 32) if is_known else TOP
             if isinstance(number, int) and number < 1 << 31:
                 state.contents.update((word, number) for _, word in foot.shares)
         for name in each.writes:

@@ -29,13 +29,6 @@ EXCEPTIONS = [
         "rows of the result are staged where Q was: without any keys nothing else stands between",
     ),
     (
-        "gemm, 1 stage",
-        "sm_80|sm_90a",
-        r"cp\.async\.(commit_group|wait_group 0)",
-        2,
-        "one stage is one copy at a time, each with its own group; the wait for the last one would do for both",
-    ),
-    (
         "attention.*",
         "sm_80",
         r"cp\.async\.(commit_group|wait_group 0)",
@@ -122,13 +115,6 @@ EXCEPTIONS = [
         r"bar\.sync 0",
         1,
         "as above: threads write the next tile's results, and the main loop's barriers are not there if K is 0",
-    ),
-    (
-        "gemm_fp8.*, overlapped",
-        "sm_89",
-        r"cp\.async\.(commit_group|wait_group 0)",
-        2,
-        "the first round stands before the loop: its copies are not pipelined, and waited for one by one",
     ),
     (
         "gemm_epilogues, residual",

@@ -57,6 +57,9 @@ CASES = [  # (why it is refused, "" for proved; a body with a burst)
      " ld.shared.v2.u32 {%r5, %r6}, [%r1+8]; st.shared.u32 [%r7], 0;"),
     ("nothing has written", "and.b32 %r5, %r0, 16; setp.eq.u32 %p4, %r5, 0; @%p4 bra $e;\n st.shared.u32 [%r2], 1;\n"
      " st.shared.u32 [%r2+256], 1;\n $e: bar.sync 0;\n ld.shared.u32 %r4, [%r2];"),
+    ("nothing has written", f"{DATA} and.b32 %r5, %r0, 16; setp.eq.u32 %p5, %r5, 0; @%p5 bra $e;\n"
+     " fence.proxy.async.shared::cta; @%p4 bra $i;\n st.shared.u32 [%r2], 1;\n st.shared.u32 [%r2+256], 1;\n $i:\n"
+     " $e: bar.sync 0;\n ld.shared.u32 %r4, [%r2];"),
     ("", f"{DATA} @%p4 bra $e; {FOUR}\n $e:\n"),
     ("races", f"{CP}\n {CP} cp.async.wait_all;"),
     ("", f"{CP} {CP.replace('%r2', '%r2+256')} cp.async.wait_all;"),
@@ -109,6 +112,13 @@ def test_lanes_meet_in_a_burst_of_matrices():
     assert prove(text, Launch({})).together == ()
     with one_by_one():
         assert prove(text, Launch({})).together == ()
+
+
+def test_a_burst_that_need_not_be_executed_is_guessed():
+    """So what is at fault behind it need not be a fault."""
+    found = answer(text_of(f"{DATA} @%p4 bra $e; {FOUR}\n $e: {NEXT} ld.shared.u32 %r4, [%r3];"), Launch({}))
+    assert found.verdict == "refused"
+    assert "have not met" in found.reason
 
 
 def test_each_access_of_a_burst_is_a_step():

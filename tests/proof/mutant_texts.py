@@ -3,13 +3,22 @@ with what is found ("" for proved)."""
 
 from __future__ import annotations
 
-from tests.proof.test_text import COMMIT, FILLED, FINISHED, HEAD, INIT, PRODUCT, ROLE
+from tests.proof.test_text import COMMIT, DONE, FILLED, FINISHED, HEAD, INIT, MAP, PRODUCT, PUT, ROLE
 from tests.proof.test_text import FENCE as ORDERED
 from tests.proof.test_text import WHOLE as PLAIN
 
 FENCE = "fence.proxy.async;"
 PARTS = "setp.gt.u32 %p4, %r0, 5; setp.gt.u32 %p5, %r0, 3;"
 EXPECTS = "@%p0 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1+1024], {};"
+INIT_64 = INIT.replace("[%r1+1024], 1;", "[%r1+1024], 64; mbarrier.init.shared.b64 [%r1+1032], 64;")
+TAKE = "mbarrier.arrive.shared.b64 %d5, [%r1+1024];"
+NEXT = TAKE.replace("%d5", "%d6")
+WAIT = "$w:\n mbarrier.try_wait.shared.b64 %p1, [%r1+1024], %d5;\n @!%p1 bra $w;\n"
+WAIT_NEXT, WAIT_AGAIN = WAIT.replace("$w", "$v").replace("%d5", "%d6"), WAIT.replace("$w", "$u")
+SOMEWHERE = "ld.global.u32 %r3, [%d1]; and.b32 %r3, %r3, 252; add.u32 %r3, %r3, %r1;"
+WRITTEN = "st.shared.u32 [%r2], %r0; bar.sync 0;"
+EXPECTED = "@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r1+1024], 4;"
+ASYNC = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r3], %r0, [%r1+1024];"
 # Bodies for `test_text.HEAD`, of 64 threads.
 TEXTS: list[tuple[str, str]] = [
     # Counts of arrivals and bytes.
@@ -19,6 +28,29 @@ TEXTS: list[tuple[str, str]] = [
     (INIT + "mov.b32 %r4, -16; @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r1+1024], %r4;", "an mbarrier counts"),
     (INIT + EXPECTS.format(1 << 19) + EXPECTS.format((1 << 19) - 1), ""),
     (INIT + EXPECTS.format(1 << 19) + EXPECTS.format(1 << 19), "expects 1048576 bytes, more than an mbarrier counts"),
+    # Tokens: of another mbarrier, none at all, of a phase that is over; waits before and behind a phase's end.
+    (INIT_64 + TAKE + WAIT, ""),
+    (INIT_64 + TAKE + "mov.b64 %d6, 0;" + WAIT_NEXT, "not a token of this mbarrier"),
+    (INIT_64 + TAKE + NEXT.replace("1024", "1032") + WAIT_NEXT, "not a token of this mbarrier"),
+    (INIT_64 + TAKE + WAIT + NEXT + WAIT_NEXT + WAIT_AGAIN, "waits by a token of a phase that is over"),
+    # Operands that are missing; an operation that there is not.
+    (INIT + "@%p0 mbarrier.arrive.shared.b64 [%r1+1024];", "not known: @%p0 mbarrier.arrive"),
+    (INIT + "@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r1+1024];", "not known: @%p0 mbarrier.arrive"),
+    (
+        INIT + "$w:\n mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1024];\n @!%p1 bra $w;",
+        "not known: mbarrier.try_wait",
+    ),
+    ("cp.async.bulk.wait_groups 0;", "not known: cp.async.bulk.wait_groups"),
+    # Somewhere among bytes; anywhere.
+    (f"{SOMEWHERE} @%p0 st.shared.u32 [%r3], %r0;", "not known where, among bytes"),
+    (f"{WRITTEN} {SOMEWHERE} @%p0 st.shared.u32 [%r3], %r0;", ""),
+    (f"{SOMEWHERE} ld.shared.u32 %r4, [%r3];", "reads bytes that nothing has written"),
+    ("ld.global.u32 %r3, [%d1]; st.shared.u32 [%r3], %r0;", "not known: [%r3]"),
+    (f"{INIT} {WRITTEN} {SOMEWHERE} {EXPECTED} @%p0 {ASYNC}", "not known: [%r3]"),
+    (
+        "setp.lt.u32 %p4, %r0, 16; @!%p4 bra $a; elect.sync _|%p5, 0xffffffff;\n$a: bar.sync 0;",
+        "by some lanes of a warp: elect",
+    ),
     # Reductions at barriers.
     (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.red.popc.u32 %r4, 0, %p0;"), ""),
     (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.sync 0;"), "some reduce and others do not"),
@@ -86,8 +118,24 @@ WHOLE += [
     (with_("\n.loc 1 2 3\n bar.sync 0;"), ""),
     (with_('\n.file 1 "x.py"\n bar.sync 0;'), ""),
 ]
+# Bulk stores of a tensor map's box: of no bytes, of a number that 16 does not divide, or not at a multiple of 128.
+STORE = f"{MAP} st.shared.u32 [%r2], %r0; fence.proxy.async.shared::cta; bar.sync 0; {PUT} {DONE}"
+OF_BOXES = [
+    (STORE, "", 64),
+    (STORE, "misaligned: 0 bytes", 0),
+    (STORE, "misaligned: 24 bytes", 24),
+    (STORE.replace("[%r1]", "[%r1+16]"), "misaligned: 64 bytes at 5136", 64),
+]
+
+
+def whole(body: str, threads: int = 64) -> str:
+    return HEAD.format(threads=threads, shared=4096) + body + "\n  ret;\n}\n"
+
+
+# (text, what is found, the bytes of a box)
 ALL = [
-    *((HEAD.format(threads=64, shared=4096) + body + "\n  ret;\n}\n", why) for body, why in TEXTS),
-    *((HEAD.format(threads=128, shared=4096) + body + "\n  ret;\n}\n", why) for body, why in OF_WARPGROUPS),
-    *WHOLE,
+    *((whole(body), why, 1024) for body, why in TEXTS),
+    *((whole(body, 128), why, 1024) for body, why in OF_WARPGROUPS),
+    *((text, why, 1024) for text, why in WHOLE),
+    *((whole(body), why, box) for body, why, box in OF_BOXES),
 ]

@@ -221,6 +221,8 @@ def texts() -> list[Text]:
 def _collected() -> list[tuple[str, dict[str, Any]]]:
     """Small texts, each once."""
     from tests.proof import test_agreement, test_attacks, test_preconditions, test_tickets, test_values
+    from tests.proof.foreign.broken import BROKEN
+    from tests.proof.foreign.sound import SOUND
     from tests.proof.test_rules import texts as of_rules
     from tests.proof.test_text import HEAD
 
@@ -236,7 +238,10 @@ def _collected() -> list[tuple[str, dict[str, Any]]]:
     whole = [(text, box) for text, _, box in of_rules()]
     whole += [(HEAD.format(threads=64, shared=size) + body + "\n  ret;\n}\n", 1024) for body, size in bodies]
     whole += [(text, 1024) for text in test_attacks.TEXTS.values()]
-    return [(text, {"boxes": {"T": box}}) for text, box in dict.fromkeys(whole)]
+    out: list[tuple[str, dict[str, Any]]] = [(text, {"boxes": {"T": box}}) for text, box in dict.fromkeys(whole)]
+    for each in (*SOUND.values(), *BROKEN.values()):
+        out.append((each.ptx, {"boxes": each.boxes, "threads": each.threads, "shared": each.shared}))
+    return out
 
 
 @lru_cache

@@ -51,6 +51,10 @@ TEXTS: list[tuple[str, str]] = [
         "setp.lt.u32 %p4, %r0, 16; @!%p4 bra $a; elect.sync _|%p5, 0xffffffff;\n$a: bar.sync 0;",
         "by some lanes of a warp: elect",
     ),
+    (
+        "setp.lt.u32 %p4, %r0, 16; @!%p4 bra $a; elect.sync _|%p5, 0x0000ffff;\n$a: bar.sync 0;",
+        "by some lanes of a warp: elect",
+    ),
     # Reductions at barriers.
     (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.red.popc.u32 %r4, 0, %p0;"), ""),
     (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.sync 0;"), "some reduce and others do not"),

@@ -54,9 +54,11 @@ def from_least(least: Mapping[str, int], value: Predicate) -> int | None:
     if asked is None:
         return None
     _, whole, limit, yes = asked
-    if any(not isinstance(name, tuple) or name[0] != "param" or c < 0 for name, c in whole.terms):
-        return None
-    lowest = whole.const + sum(c * least.get(name[1], 0) for name, c in whole.terms)
+    lowest = whole.const
+    for name, factor in whole.terms:
+        if not isinstance(name, tuple) or name[0] != "param" or factor < 0:
+            return None
+        lowest += factor * least.get(name[1], 0)
     return 1 - yes if lowest >= limit else None
 
 

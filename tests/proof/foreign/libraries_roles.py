@@ -1,5 +1,6 @@
-"""PTX programs by hand in the forms of kernel libraries (CUTLASS, DeepGEMM, ThunderKittens, FlashAttention-3), whose warps
-have roles, each with one broken variant. They are written from the libraries' documented structure; none of their code is copied.
+"""PTX programs by hand in the forms of kernel libraries (CUTLASS, DeepGEMM, ThunderKittens, FlashAttention-3), whose
+warps have roles, each with one broken variant. They are written from the libraries' documented structure; none of
+their code is copied.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ PROGRAMS = ALIKE | ROLES
 REFUSED = {
     "deepgemm_unrolled": "a copy of more bytes than are known to be expected",  # rule E: expect_tx is to come first
     "cutlass_pingpong": "more than 300 states",  # loops to n and to 2 n
-    "prologue_min": "not known: [%r25]",  # a slot that is the counter of a loop to min(n, 3)
+    "prologue_min": "not known: [%r25]",  # a loop to min(n, 3), on registers that are used again
 }
 
 
@@ -107,3 +107,30 @@ def test_least(least, proved):
 END:
 """
     assert bool(asked(Text(expanded(body)), n=least)[0]) == proved
+
+
+BOTH = """setp.lt.s32 %p10, %r50, %r9;
+    setp.lt.u32 %p11, %r50, LIMIT;
+    and.pred %p3, %p10, %p11;
+    @%p3 bra PRO;"""
+
+
+@pytest.mark.parametrize(
+    ("form", "limit", "proved"),
+    [
+        *(("min", "3", True), ("min", "2", False), ("min", "4", False)),
+        *(("and", "3", True), ("and", "2", False), ("and", "4", False), ("and", "4294967295", False)),
+    ],
+)
+def test_prologue(form, limit, proved):
+    """A ring is filled by a loop to n and to a number: as many rounds as the ring has free slots."""
+    program = PROGRAMS["prologue_min"]
+    prologue, started, rest = program.body.partition("\nSTARTED:")
+    prologue = prologue.replace("%r30", "%r50").replace("%r31", "%r51").replace("%r9, 3;", f"%r9, {limit};")
+    if form == "and":
+        prologue = prologue.replace(f"min.s32 %r51, %r9, {limit};", "mov.b32 %r51, %r9;")
+        test = "setp.lt.s32 %p3, %r50, %r51;\n    @%p3 bra PRO;"
+        assert prologue.count(test) == 1
+        prologue = prologue.replace(test, BOTH.replace("LIMIT", limit))
+    text = Text(expanded(prologue + started + rest), program.threads, program.shared, program.boxes)
+    assert bool(asked(text)[0]) == proved

@@ -33,7 +33,22 @@ def constants(program: Program) -> list[int]:
     compared += [i for i in program.code if i.op.startswith("setp") and i.op.endswith(".u32") and i.args[1] in less]
     names = {arg for each in compared for arg in each.args[1:]}
     moved = [each.args[1] for each in program.code if each.base == "mov" and each.args[0] in names]
-    return [int(arg, 0) for arg in (*names, *moved) if INTEGER.fullmatch(arg)]
+    return [int(arg, 0) for arg in (*names, *moved) if INTEGER.fullmatch(arg)] + _of_quotients(program)
+
+
+def _of_quotients(program: Program) -> list[int]:
+    """Where X / c is a loop's bound, and X is compared with n: n / c, which is what the bound is compared with so."""
+    bounds, found = {each.bound for each in program.loops}, []
+    for each in program.code:
+        shifts = each.base == "shr" and bool(re.fullmatch(r"\d", each.args[2]))
+        if not bounds.isdisjoint(each.writes) and (shifts or (each.base == "div" and INTEGER.fullmatch(each.args[2]))):
+            by = 1 << int(each.args[2]) if shifts else max(int(each.args[2], 0), 1)
+            whole = {each.args[1]}
+            for i in program.code:  # the sum that a signed division rounds by
+                whole.update(i.reads if i.base == "add" and i.args[0] == each.args[1] else ())
+            limits = [i.args[2] for i in program.code if i.base == "setp" and i.args[1] in whole]
+            found += [int(n, 0) // by for n in limits if INTEGER.fullmatch(n) and int(n, 0) % by in (0, by - 1)]
+    return found
 
 
 def subtracted(program: Program) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 from minitile.proof.blocks import Block
 from minitile.proof.constants import constants, from_numbers, made_of_loaded, subtracted
-from minitile.proof.launches.implied import above_of_quotient, from_facts, from_quotients, least_by_grid
+from minitile.proof.launches.implied import above_of_quotient, from_facts, from_least, from_quotients, least_by_grid
 from minitile.proof.operations import computed, is_real
 from minitile.proof.state import ALL, State, Warp, lanes_in
 from minitile.proof.text import INTEGER, Instruction, Launch, Program, Refused, wide
@@ -308,7 +308,8 @@ class Registers:
             return second if first in (0, 1) or second == ends else UNIFORM
         if value in state.facts:
             return state.facts[value]
-        for implied in (from_facts(state.facts, value), from_quotients(state.oracle, LAUNCH, value)):
+        said = from_facts(state.facts, value), from_least(self.launch.least, value)
+        for implied in (*said, from_quotients(state.oracle, LAUNCH, value)):
             if implied is not None:
                 return implied
         if ask:
@@ -375,10 +376,10 @@ class Registers:
                 return 1
             if high is not None and value >= high:
                 return 0
+            implied = above_of_quotient(state.facts, difference, value)
+            if implied == 0 or (implied is not None and small):
+                return implied  # a counter that was shifted stands for more: what is not above it is not above that
             if small:
-                implied = above_of_quotient(state.facts, difference, value)
-                if implied is not None:
-                    return implied
                 break
         order = tuple(v.value if isinstance(v, Counter) else v for v in base[1] if v is not TOP and v is not UNIFORM)
         raise Fork(Question("bound", key, value, (*order, value)))

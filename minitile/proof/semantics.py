@@ -345,7 +345,7 @@ class Machine(Branches):
             barriers.meet(state, warp, number, threads, each.line, True, each.op)
             if warp.at < 0:
                 self.reduced(state, warp, each, number, came)
-        elif each.op in ("bar.sync", "barrier.sync", "bar.arrive"):
+        elif each.op in ("bar.sync", "barrier.sync", "bar.arrive", "barrier.arrive"):
             number = self.number(warp, each.args[0], each.line)
             threads = self.number(warp, each.args[1], each.line) if len(each.args) > 1 else self.program.threads
             barriers.meet(state, warp, number, threads, each.line, "sync" in each.op)

@@ -1,7 +1,8 @@
 """What follows from answers that were given, and from the grid: so that questions in two forms get one answer.
 
 Facts are `X < n` for numbers of the launch; bounds are `difference > v`. A bound that is a quotient of X is linked with
-facts of X, where v is a true number (registers.Registers.above: one that no shifted counter asks).
+facts of X. A v that a shifted counter asks (registers.Registers.above) is the true number or less, so only that the
+bound is not above it follows for such a v.
 """
 
 from __future__ import annotations
@@ -45,6 +46,20 @@ def from_facts(facts: Mapping[Predicate, int], value: Predicate) -> int | None:
         if not truth and n >= limit:
             return 1 - yes
     return None
+
+
+def from_least(least: Mapping[str, int], value: Predicate) -> int | None:
+    """The truth of X < n, or of the contrary, if what sizes are at least (text.Launch) says it; None: it does not."""
+    asked = below(value)
+    if asked is None:
+        return None
+    _, whole, limit, yes = asked
+    lowest = whole.const
+    for name, factor in whole.terms:
+        if not isinstance(name, tuple) or name[0] != "param" or factor < 0:
+            return None
+        lowest += factor * least.get(name[1], 0)
+    return 1 - yes if lowest >= limit else None
 
 
 def quotient(difference: _Terms) -> tuple[str, Affine, int] | None:
@@ -115,4 +130,4 @@ def least_by_grid(grid: Mapping[str, Any]) -> dict[_Terms, int]:
     return found
 
 
-__all__ = ["above_of_quotient", "from_facts", "from_quotients", "least_by_grid", "size_of_grid"]
+__all__ = ["above_of_quotient", "from_facts", "from_least", "from_quotients", "least_by_grid", "size_of_grid"]

@@ -5,6 +5,7 @@
 | `division` | a product by a factor and a shift, where that is a division |
 | `retries` | waits that are tried again behind arithmetic |
 | `rotation` | loops that are tested at their head; branches around jumps |
+| `unrolled` | loops of a few rounds at most |
 | `counters` | tests of loops that count down, to `!=`, to `<=`, by a sum, or by a register that another loop has too |
 | `strides` | counters that grow by a register |
 | `sums` | numbers that are moved on; other registers that grow once a round; starts of counters |
@@ -24,9 +25,10 @@ from minitile.proof.loops.retries import waits
 from minitile.proof.loops.rotation import rotate, straighten
 from minitile.proof.loops.strides import strided
 from minitile.proof.loops.sums import follow, numbers, starts
+from minitile.proof.loops.unrolled import unroll
 from minitile.proof.reading import Statement
 
-REWRITES = (quotients, numbers, straighten, waits, rotate, copies, offsets, strided, count, follow, starts)
+REWRITES = (quotients, numbers, straighten, waits, rotate, unroll, copies, offsets, strided, count, follow, starts)
 
 
 def canonical(

@@ -136,8 +136,27 @@ PASSED = {
     f"{OTHER} {LOAD}",
 }  # fmt: skip
 
-BROKEN = {**OPERATIONS, **OF_ALL, **TICKETS, **PASSED}
+# -- lanes that wait while others of their warp go around a loop
+AROUND = "mov.u32 %r6, 0;\n$l: st.shared.u32 [%r2], %r9; add.s32 %r6, %r6, 1; setp.lt.s32 %p2, %r6, %r9; @%p2 bra $l;"
+TRUE = "setp.lt.u32 %p6, %r0, 1000;"
+LAST = "ld.shared.u32 %r4, [%r1+2048];"
+SKIPPED = f"{TRUE} @%p0 bra $a; {AROUND} bra $b;\n$a: {{}} {LAST}\n$b:"
+WAITING = {
+    "a guard of those who wait is forgotten": SKIPPED.format("@!%p6 st.shared.u32 [%r1+2048], %r9;"),
+    "a branch of those who wait is forgotten": SKIPPED.format("@%p6 bra $s; st.shared.u32 [%r1+2048], %r9;\n$s:"),
+    "a guard of those who wait where all meet": f"{TRUE} @%p0 bra $b; {AROUND} {TRUE}\n$b: @!%p0 bra $d;"
+    f" @!%p6 st.shared.u32 [%r1+2048], %r9; {LAST}\n$d:",
+}
+# In round 30 of the loop of the lane that waits; what the others count has been lowered by then.
+LATE = f"@%p0 bra $a; {AROUND} bra $b;\n$a: mov.u32 %r7, 0; mov.u32 %r10, 1;\n$k: shl.b32 %r10, %r10, 1;" + (
+    " setp.eq.u32 %p5, %r10, 1073741824; @%p5 st.shared.u32 [%r1+8192], %r9; add.s32 %r7, %r7, 1;"
+    " setp.lt.s32 %p3, %r7, %r9; @%p3 bra $k;\n$b:"
+)
+LOOPS["a loop that waiting lanes may yet start"] = LATE
+
+BROKEN = {**WAITING, **OPERATIONS, **OF_ALL, **TICKETS, **PASSED}
 SOUND = {
+    "a guard of those who wait": SKIPPED.format("@%p6 st.shared.u32 [%r1+2048], %r9;"),
     "a carry of the launch": "add.cc.u32 %r3, %r9, -1; addc.u32 %r4, 0, 0; st.shared.u32 [%r2], %r4;",
     "a division by a product": "shr.u32 %r3, %r0, 1; mul.wide.u32 %d3, %r3, -1431655765; shr.u64 %d3, %d3, 33;"
     " cvt.u32.u64 %r4, %d3; setp.lt.u32 %p3, %r4, 11;" + unless("%p3"),

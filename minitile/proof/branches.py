@@ -210,9 +210,19 @@ class Branches(Products):
         ] = {}  # counters of loops that are executed for the second time, by their ends
         first: dict[int, dict[str, Value]] = {}
         self.passing = True
-        self.path = [self._passed(warp, code[pc])] if code[pc].target > pc >= 0 else []
-        now = pc + 1
+        taken = warp.pc == pc and code[pc].target > pc  # else a loop's rounds are passed, from its end
+        self.path = [self._passed(warp, code[pc])] if taken else []
+        now, whole = pc + 1, warp.mask
+        skips: list[tuple[int, int, int]] = []  # branches inside that lanes are known to take: (where, to where, lanes)
+        if taken and code[pc].guard and self._is_skipped(code[pc]):
+            stay, _ = self.possible(state, warp, replace(code[pc], negated=not code[pc].negated))
+            skips.append((pc, code[pc].target, whole & ~stay))
         while (now := kept[now]) < end:
+            if skips:
+                skips = [each for each in skips if each[1] > now]
+                warp.mask = whole
+                for *_, gone in skips:
+                    warp.mask &= ~gone
             if now in self.labels:
                 self._forget(warp, pc, now)
             each = code[now]
@@ -229,10 +239,14 @@ class Branches(Products):
                         again[now] = first.pop(now)
                         self.path = [known for known in self.path if known[0] < each.target]
                         now = each.target
+                        skips = [skip for skip in skips if skip[0] < now]
                         continue
                     self._any_round(warp, each.target, now)
                 else:
                     self.path.append(self._passed(warp, each))
+                    if each.guard and self._is_skipped(each):
+                        stay, _ = self.possible(state, warp, replace(each, negated=not each.negated))
+                        skips.append((now, each.target, warp.mask & ~stay))
                 now += 1
                 continue
             if (block := self.blocks[now]) and warp.mask == ALL:
@@ -259,9 +273,15 @@ class Branches(Products):
                     self._perhaps(warp, each, lanes)
             except Fork:
                 self._perhaps(warp, each, lanes)
+        warp.mask = whole
         self._forget(warp, pc, end)
         self.path, self.passing = [], False
         warp.pc = end
+
+    def _is_skipped(self, each: Instruction) -> bool:
+        """Whether no other way comes in between a forward branch and where it leads to."""
+        jumps = (i for i in self.program.code if i.base == "bra" and each.pc < i.target < each.target)
+        return all(each.pc < i.pc < each.target for i in jumps)
 
     @staticmethod
     def _passed(warp: Warp, each: Instruction) -> tuple[int, int, Value]:

@@ -214,9 +214,9 @@ class Branches(Products):
         self.path = [self._passed(warp, code[pc])] if taken else []
         now, whole = pc + 1, warp.mask
         skips: list[tuple[int, int, int]] = []  # branches inside that lanes are known to take: (where, to where, lanes)
-        if taken and code[pc].guard and self._is_skipped(code[pc]):
+        if taken and code[pc].guard:
             stay, _ = self.possible(state, warp, replace(code[pc], negated=not code[pc].negated))
-            skips.append((pc, code[pc].target, whole & ~stay))
+            skips.append((pc, self._skipped(code[pc]), whole & ~stay))
         while (now := kept[now]) < end:
             if skips:
                 skips = [each for each in skips if each[1] > now]
@@ -244,9 +244,9 @@ class Branches(Products):
                     self._any_round(warp, each.target, now)
                 else:
                     self.path.append(self._passed(warp, each))
-                    if each.guard and self._is_skipped(each):
+                    if each.guard:
                         stay, _ = self.possible(state, warp, replace(each, negated=not each.negated))
-                        skips.append((now, each.target, warp.mask & ~stay))
+                        skips.append((now, self._skipped(each), warp.mask & ~stay))
                 now += 1
                 continue
             if (block := self.blocks[now]) and warp.mask == ALL:
@@ -278,10 +278,10 @@ class Branches(Products):
         self.path, self.passing = [], False
         warp.pc = end
 
-    def _is_skipped(self, each: Instruction) -> bool:
-        """Whether no other way comes in between a forward branch and where it leads to."""
+    def _skipped(self, each: Instruction) -> int:
+        """Up to where lanes skip what lies behind a forward branch: another way may come in before its target."""
         jumps = (i for i in self.program.code if i.base == "bra" and each.pc < i.target < each.target)
-        return all(each.pc < i.pc < each.target for i in jumps)
+        return min((i.target for i in jumps if not each.pc < i.pc < each.target), default=each.target)
 
     @staticmethod
     def _passed(warp: Warp, each: Instruction) -> tuple[int, int, Value]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -24,8 +25,10 @@ from minitile.proof.values import (
     Predicate,
     Value,
     by_lane,
+    join,
     lanes_of,
     not_negative,
+    of_a_lane,
     uniform,
     variables_in,
 )
@@ -133,10 +136,21 @@ class Branches(Products):
         same = [i.text for i in first] == [i.text for i in second] and all(computed.isdisjoint(i.reads) for i in first)
         return same and quiet and self.program.live[end].isdisjoint(computed)
 
-    def _perhaps(self, warp: Warp, each: Instruction) -> None:
+    def _perhaps(self, warp: Warp, each: Instruction, lanes: int) -> None:
+        """It is not known which of these lanes execute an instruction of arithmetic."""
         self._touch(warp, each)
+        self._lose(warp, each, lanes)
+
+    @staticmethod
+    def _lose(warp: Warp, each: Instruction, lanes: int) -> None:
+        """Nothing is known of what these lanes have in the registers that an instruction writes. Others keep theirs:
+        where a guard is known, what it skips must not be taken for done."""
         for name in each.writes:
-            warp.registers[name] = TOP
+            if lanes == ALL:
+                warp.registers[name] = TOP
+            else:
+                old = map(of_a_lane, lanes_of(warp.registers.get(name, TOP)))
+                warp.registers[name] = join(tuple(TOP if lanes >> n & 1 else v for n, v in enumerate(old)))
 
     @staticmethod
     def _is_asked(warp: Warp, each: Instruction) -> bool:
@@ -196,9 +210,19 @@ class Branches(Products):
         ] = {}  # counters of loops that are executed for the second time, by their ends
         first: dict[int, dict[str, Value]] = {}
         self.passing = True
-        self.path = [self._passed(warp, code[pc])] if code[pc].target > pc >= 0 else []
-        now = pc + 1
+        taken = warp.pc == pc and code[pc].target > pc  # else a loop's rounds are passed, from its end
+        self.path = [self._passed(warp, code[pc])] if taken else []
+        now, whole = pc + 1, warp.mask
+        skips: list[tuple[int, int, int]] = []  # branches inside that lanes are known to take: (where, to where, lanes)
+        if taken and code[pc].guard:
+            stay, _ = self.possible(state, warp, replace(code[pc], negated=not code[pc].negated))
+            skips.append((pc, self._skipped(code[pc]), whole & ~stay))
         while (now := kept[now]) < end:
+            if skips:
+                skips = [each for each in skips if each[1] > now]
+                warp.mask = whole
+                for *_, gone in skips:
+                    warp.mask &= ~gone
             if now in self.labels:
                 self._forget(warp, pc, now)
             each = code[now]
@@ -215,10 +239,14 @@ class Branches(Products):
                         again[now] = first.pop(now)
                         self.path = [known for known in self.path if known[0] < each.target]
                         now = each.target
+                        skips = [skip for skip in skips if skip[0] < now]
                         continue
                     self._any_round(warp, each.target, now)
                 else:
                     self.path.append(self._passed(warp, each))
+                    if each.guard:
+                        stay, _ = self.possible(state, warp, replace(each, negated=not each.negated))
+                        skips.append((now, self._skipped(each), warp.mask & ~stay))
                 now += 1
                 continue
             if (block := self.blocks[now]) and warp.mask == ALL:
@@ -242,12 +270,18 @@ class Branches(Products):
                 if known and lanes:
                     self.execute(state, warp, each, lanes)
                 elif not known:
-                    self._perhaps(warp, each)
+                    self._perhaps(warp, each, lanes)
             except Fork:
-                self._perhaps(warp, each)
+                self._perhaps(warp, each, lanes)
+        warp.mask = whole
         self._forget(warp, pc, end)
         self.path, self.passing = [], False
         warp.pc = end
+
+    def _skipped(self, each: Instruction) -> int:
+        """Up to where lanes skip what lies behind a forward branch: another way may come in before its target."""
+        jumps = (i for i in self.program.code if i.base == "bra" and each.pc < i.target < each.target)
+        return min((i.target for i in jumps if not each.pc < i.pc < each.target), default=each.target)
 
     @staticmethod
     def _passed(warp: Warp, each: Instruction) -> tuple[int, int, Value]:
@@ -290,8 +324,7 @@ class Branches(Products):
         """Nothing is known of what a loop writes, before some round of it and behind it."""
         for each in self.program.code[head : back + 1]:
             self._touch(warp, each)
-            for name in each.writes:
-                warp.registers[name] = TOP
+            self._lose(warp, each, warp.mask)
 
     def _counters(self, warp: Warp, head: int, back: int) -> dict[str, Value]:
         """What a counter from numbers is, that the loop tests, where a round begins."""
@@ -310,8 +343,7 @@ class Branches(Products):
         code = self.program.code
         first = min((i.pc for i in code[begin:label] if i.base == "bra" and i.target == label), default=label)
         for each in code[first:label]:
-            for name in each.writes:
-                warp.registers[name] = TOP
+            self._lose(warp, each, warp.mask)
 
     def branch(self, state: State, warp: Warp, each: Instruction) -> None:
         if (
@@ -337,8 +369,8 @@ class Branches(Products):
             parts = known and arms and taken not in (0, warp.mask)
             if not known or (parts and not is_known(self.program.code, self.joins[each.pc], each)):
                 whole = warp.mask
-                if known and each.target == self.open[each.pc]:
-                    warp.mask &= ~taken  # the others execute nothing of it
+                if each.target == self.open[each.pc]:  # those that are known to be there execute nothing of it
+                    warp.mask = self.possible(state, warp, replace(each, negated=not each.negated))[0]
                 self.perhaps(state, warp, each.pc, self.open[each.pc])
                 warp.mask = whole
                 return
@@ -369,8 +401,7 @@ class Branches(Products):
         """Some number of rounds of a quiet loop: nothing is known of what they compute."""
         for inner in self.program.code[each.target : each.pc]:
             self._touch(warp, inner)
-            for name in inner.writes:
-                warp.registers[name] = TOP
+            self._lose(warp, inner, warp.mask)
 
     def _touch(self, warp: Warp, each: Instruction) -> None:
         """Registers that an instruction accesses, against products that are under way."""

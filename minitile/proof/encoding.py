@@ -72,7 +72,7 @@ class Decoder:
             state = self(data)
             if not isinstance(state, State):
                 raise Refused(0, "not a certificate: something that is not a state")
-            return state
+            return state.copy()  # what can be changed is of this state alone
         except (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError) as error:
             raise Refused(0, f"not a certificate: {error!r}") from error
 
@@ -80,6 +80,8 @@ class Decoder:
         if isinstance(data, list):
             return tuple(map(self, data))
         if not isinstance(data, dict):
+            if data is not None and not isinstance(data, (int, str)):
+                raise TypeError(data)  # 5.0 is equal to 5, but no number of a register
             return data
         ((tag, content),) = data.items()
         if tag in self._tags:

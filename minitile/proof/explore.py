@@ -340,7 +340,9 @@ class Explorer:
 
     def normalise(self, state: State) -> Hashable:
         for warp in state.warps:
-            live = frozenset() if warp.done else self.program.live[warp.pc]
+            # Lanes that wait elsewhere need theirs: what is forgotten of a guard would be taken for done.
+            places = () if warp.done else (warp.pc, *(pc for pc, _ in warp.stack))
+            live = frozenset().union(*(self.program.live[pc] for pc in places))
             warp.registers = {r: v for r, v in warp.registers.items() if r in live}
         held = [
             {name: found for name, value in warp.registers.items() if (found := counters_in(value))}
@@ -397,7 +399,10 @@ class Explorer:
         return [loop for loop in self.program.loops if ahead >> loop.head & 1]
 
     def _may_start(self, warp: Warp, base: Any) -> bool:
-        """Whether a warp may yet come to a counter of this base from outside."""
+        """Whether a warp may yet come to a counter of this base from outside, or lanes of it that wait elsewhere."""
+        waiting = (replace(warp, pc=pc, stack=()) for pc, _ in warp.stack)
+        if warp.stack and any(self._may_start(each, base) for each in waiting):
+            return True
         for loop in self._loops_ahead(warp):
             around = tuple(v for v in self.machine.around[loop.head] if v is not loop)
             inside = loop.head <= warp.pc <= loop.back and isinstance(warp.registers.get(loop.counter), Counter)

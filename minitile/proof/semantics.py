@@ -142,7 +142,7 @@ class Machine(Branches):
         if each.guard or warp.mask != ALL:
             lanes, known = self.possible(state, warp, each)
             if not known and self.plain[each.pc]:
-                self._perhaps(warp, each)
+                self._perhaps(warp, each, lanes)
                 warp.pc += 1
                 return True
             if not known and (self._is_asked(warp, each) or not is_access(each)):

@@ -17,6 +17,7 @@ from minitile.proof.check import launch_of
 from minitile.proof.explore import cyclic
 from minitile.proof.state import Warp
 from tests.proof.test_examples import text_and_launch
+from tests.proof.test_text import HEAD, LOOP
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,38 @@ def test_of_a_broken_text_with_the_hash_set_right(small):
     broken = text.replace("wait_group.sync.aligned 1", "wait_group.sync.aligned 2")
     assert broken != text
     assert not accepted(data | {"text": digest(broken)}, broken, launch)
+
+
+def test_numbers_of_another_type():
+    """5.0 is equal to 5, but nothing is known of a register that holds it: a test of it could go either way."""
+    from minitile.proof.check import digest
+
+    def text(number: int) -> str:
+        rest = f"setp.eq.u32 %p5, %r10, {number}; @%p5 st.shared.u32 [%r2], 1; ld.shared.u32 %r4, [%r2];"
+        body = "mov.u32 %r10, 5; " + LOOP.format("bar.sync 0;") + rest
+        return HEAD.format(threads=64, shared=4096) + body + "\n  ret;\n}\n"
+
+    def changed(data: Any) -> Any:
+        if isinstance(data, dict):
+            return {key: changed(each) for key, each in data.items()}
+        if data == ["%r10", 5]:
+            return ["%r10", 5.0]
+        return [changed(each) for each in data] if isinstance(data, list) else data
+
+    sound = json.loads(json.dumps(certificate(text(5), Launch({}))))
+    assert accepted(sound, text(5), Launch({}))
+    assert json.dumps(changed(sound)) != json.dumps(sound)
+    assert not accepted(changed(sound) | {"text": digest(text(3))}, text(3), Launch({}))
+
+
+def test_states_share_nothing_that_changes():
+    """What stands in the table once is of each state its own: names of events are given to one after the other."""
+    from minitile.proof.encoding import Decoder
+
+    decoder = Decoder([{"d": []}, {"Warp": [0, 0, {"t": 0}]}], None)  # type: ignore[arg-type]
+    one, other = (decoder.state({"State": [{"l": [{"t": 1}]}, {"t": 0}]}) for _ in range(2))
+    assert one.mbarriers is not other.mbarriers
+    assert one.warps[0].registers is not other.warps[0].registers
 
 
 @pytest.mark.parametrize("place", [0, 3, -1])

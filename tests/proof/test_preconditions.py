@@ -136,8 +136,48 @@ PASSED = {
     f"{OTHER} {LOAD}",
 }  # fmt: skip
 
-BROKEN = {**OPERATIONS, **OF_ALL, **TICKETS, **PASSED}
+# -- lanes that wait while others of their warp go around a loop
+AROUND = "mov.u32 %r6, 0;\n$l: st.shared.u32 [%r2], %r9; add.s32 %r6, %r6, 1; setp.lt.s32 %p2, %r6, %r9; @%p2 bra $l;"
+TRUE = "setp.lt.u32 %p6, %r0, 1000;"
+LAST = "ld.shared.u32 %r4, [%r1+2048];"
+SKIPPED = f"{TRUE} @%p0 bra $a; {AROUND} bra $b;\n$a: {{}} {LAST}\n$b:"
+WAITING = {
+    "a guard of those who wait is forgotten": SKIPPED.format("@!%p6 st.shared.u32 [%r1+2048], %r9;"),
+    "a branch of those who wait is forgotten": SKIPPED.format("@%p6 bra $s; st.shared.u32 [%r1+2048], %r9;\n$s:"),
+    "a guard of those who wait where all meet": f"{TRUE} @%p0 bra $b; {AROUND} {TRUE}\n$b: @!%p0 bra $d;"
+    f" @!%p6 st.shared.u32 [%r1+2048], %r9; {LAST}\n$d:",
+}
+# In round 30 of the loop of the lane that waits; what the others count has been lowered by then.
+LATE = f"@%p0 bra $a; {AROUND} bra $b;\n$a: mov.u32 %r7, 0; mov.u32 %r10, 1;\n$k: shl.b32 %r10, %r10, 1;" + (
+    " setp.eq.u32 %p5, %r10, 1073741824; @%p5 st.shared.u32 [%r1+8192], %r9; add.s32 %r7, %r7, 1;"
+    " setp.lt.s32 %p3, %r7, %r9; @%p3 bra $k;\n$b:"
+)
+LOOPS["a loop that waiting lanes may yet start"] = LATE
+
+# -- what lanes by data may do or not, beside lanes of which it is known
+BY_DATA = "ld.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0;"
+MINE_ = "ld.shared.u32 %r4, [%r2];"
+KNOWN = {
+    "a write by data, guards of others": f"{TRUE} {BY_DATA} @%p0 bra $e; @%p4 not.pred %p6, %p6;\n$e: @!%p0 bra $f;"
+    f" @!%p6 st.shared.u32 [%r1+2048], 1; {LAST}\n$f:",
+    "a write by data of some lanes": f"{TRUE} {BY_DATA} setp.ne.u32 %p5, %r0, 0; and.pred %p4, %p4, %p5;"
+    f" @%p4 not.pred %p6, %p6; @!%p6 st.shared.u32 [%r2], 1; @%p0 {MINE_}",
+    "a way by data, guards of those who wait": f"{TRUE} {BY_DATA} and.b32 %r8, %r0, 1; setp.eq.u32 %p5, %r8, 1;"
+    " @%p5 bra $e; @%p4 bra $m; not.pred %p6, %p6;\n$m: st.shared.u32 [%r2], 1;"
+    "\n$e: @!%p6 st.shared.u32 [%r2+512], 1; @%p5 ld.shared.u32 %r4, [%r2+512];",
+    "lanes known to skip what others skip by data": f"{BY_DATA} or.pred %p4, %p4, %p0; @%p4 bra $e;"
+    f" {STORE}\n$e: @%p0 {MINE_}",
+    "the same, with an else": f"{BY_DATA} or.pred %p4, %p4, %p0; @%p4 bra $e; {STORE} bra $f;"
+    f"\n$e: st.shared.u32 [%r2+512], 1;\n$f: @%p0 {MINE_}",
+    "a known branch, up to where others come in": f"{TRUE} {BY_DATA} @%p4 bra $m; @%p6 bra $e; {STORE}"
+    f"\n$m: mov.u32 %r10, 0;\n$e: {MINE_}",
+    "a known branch behind one by data": f"{TRUE} {BY_DATA} @%p4 bra $e; @%p6 bra $m; {STORE}\n$m: mov.u32 %r10, 0;"
+    f"\n$e: {MINE_}",
+}
+
+BROKEN = {**KNOWN, **WAITING, **OPERATIONS, **OF_ALL, **TICKETS, **PASSED}
 SOUND = {
+    "a guard of those who wait": SKIPPED.format("@%p6 st.shared.u32 [%r1+2048], %r9;"),
     "a carry of the launch": "add.cc.u32 %r3, %r9, -1; addc.u32 %r4, 0, 0; st.shared.u32 [%r2], %r4;",
     "a division by a product": "shr.u32 %r3, %r0, 1; mul.wide.u32 %d3, %r3, -1431655765; shr.u64 %d3, %d3, 33;"
     " cvt.u32.u64 %r4, %d3; setp.lt.u32 %p3, %r4, 11;" + unless("%p3"),

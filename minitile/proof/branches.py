@@ -213,21 +213,19 @@ class Branches(Products):
         taken = warp.pc == pc and code[pc].target > pc  # else a loop's rounds are passed, from its end
         self.path = [self._passed(warp, code[pc])] if taken else []
         now, whole = pc + 1, warp.mask
-        skips: list[tuple[int, int, int]] = []  # branches inside that lanes are known to take: (where, to where, lanes)
-        if taken and code[pc].guard:
-            stay, _ = self.possible(state, warp, replace(code[pc], negated=not code[pc].negated))
-            skips.append((pc, self._skipped(code[pc]), whole & ~stay))
+        coming: dict[int, int] = {}  # lanes that may come from branches, by where to; the mask has those that are here
+        heads: dict[int, int] = {}  # lanes that may begin a loop's rounds
+        if taken:
+            coming[code[pc].target], warp.mask = self._ways(state, warp, code[pc])
         while (now := kept[now]) < end:
-            if skips:
-                skips = [each for each in skips if each[1] > now]
-                warp.mask = whole
-                for *_, gone in skips:
-                    warp.mask &= ~gone
+            for place in [place for place in coming if place <= now]:
+                warp.mask |= coming.pop(place)
             if now in self.labels:
                 self._forget(warp, pc, now)
             each = code[now]
             back = backs.get(now, end)
             if back < end and back not in self.program.spins:
+                warp.mask = heads[now] = warp.mask | heads.get(now, 0)
                 counters = first[back] = again.get(back) or self._counters(warp, now, back)
                 self._any_round(warp, min(self.entered(now, back), now), back)
                 warp.registers.update(counters)
@@ -239,14 +237,13 @@ class Branches(Products):
                         again[now] = first.pop(now)
                         self.path = [known for known in self.path if known[0] < each.target]
                         now = each.target
-                        skips = [skip for skip in skips if skip[0] < now]
                         continue
                     self._any_round(warp, each.target, now)
+                    warp.mask = self._ways(state, warp, each)[1]
                 else:
                     self.path.append(self._passed(warp, each))
-                    if each.guard:
-                        stay, _ = self.possible(state, warp, replace(each, negated=not each.negated))
-                        skips.append((now, self._skipped(each), warp.mask & ~stay))
+                    go, warp.mask = self._ways(state, warp, each)
+                    coming[each.target] = coming.get(each.target, 0) | go
                 now += 1
                 continue
             if (block := self.blocks[now]) and warp.mask == ALL:
@@ -278,10 +275,12 @@ class Branches(Products):
         self.path, self.passing = [], False
         warp.pc = end
 
-    def _skipped(self, each: Instruction) -> int:
-        """Up to where lanes skip what lies behind a forward branch: another way may come in before its target."""
-        jumps = (i for i in self.program.code if i.base == "bra" and each.pc < i.target < each.target)
-        return min((i.target for i in jumps if not each.pc < i.pc < each.target), default=each.target)
+    def _ways(self, state: State, warp: Warp, each: Instruction) -> tuple[int, int]:
+        """Lanes that may take a branch, and that may pass it by."""
+        if not each.guard:
+            return warp.mask, 0
+        passing = replace(each, negated=not each.negated)
+        return self.possible(state, warp, each)[0], self.possible(state, warp, passing)[0]
 
     @staticmethod
     def _passed(warp: Warp, each: Instruction) -> tuple[int, int, Value]:

@@ -87,7 +87,7 @@ WRONG = [
     {"latency": 4},
     {"after": 4},
     {"meet": 8},
-    {"chunk": 0.2, "element": 0.2},
+    {"chunk": 0.1, "element": 0.1},
 ]
 
 

@@ -169,6 +169,8 @@ KNOWN = {
     f" {STORE}\n$e: @%p0 {MINE_}",
     "the same, with an else": f"{BY_DATA} or.pred %p4, %p4, %p0; @%p4 bra $e; {STORE} bra $f;"
     f"\n$e: st.shared.u32 [%r2+512], 1;\n$f: @%p0 {MINE_}",
+    "lanes known to take the first of two ways by data": f"{BY_DATA} setp.ne.u32 %p5, %r0, 0; and.pred %p4, %p4, %p5;"
+    f" @%p4 bra $e; st.shared.u32 [%r2+512], 1; bra $f;\n$e: {STORE}\n$f: @%p0 {MINE_}",
     "a known branch, up to where others come in": f"{TRUE} {BY_DATA} @%p4 bra $m; @%p6 bra $e; {STORE}"
     f"\n$m: mov.u32 %r10, 0;\n$e: {MINE_}",
     "a known branch behind one by data": f"{TRUE} {BY_DATA} @%p4 bra $e; @%p6 bra $m; {STORE}\n$m: mov.u32 %r10, 0;"

@@ -212,7 +212,7 @@ ROLE = "setp.eq.u32 %p5, %r0, 32; setp.lt.u32 %p3, %r0, 32; @!%p3 bra $z; {}\n b
         ("ld.global.u32 %r3, [%d1]; bar.sync %r3;", "not known: %r3"),
         ("bar.red.popc.s32 %r3, 0, %p0;", "not known: bar.red"),
         ("@%p0 bar.red.popc.u32 %r3, 0, %p0;", "some lanes"),
-        ("barrier.arrive 0, 64;", "not known: barrier.arrive"),
+        ("barrier.cluster.arrive;", "not known: barrier.cluster.arrive"),
         ("@%p0 barrier.sync 0;", "some lanes"),
         (f"{INIT} {WAIT.replace('], 0;', '], 2;')}", "a parity of 2"),
         (INIT.replace("+1024], 1;", "+1024], 0;"), "an mbarrier of 0 arrivals"),

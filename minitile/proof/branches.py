@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from minitile.proof.blocks import Block
 from minitile.proof.divergence import diverge, is_known, joins
 from minitile.proof.products import Products
 from minitile.proof.registers import Fork
+from minitile.proof.shortcuts.blocks import Block
 from minitile.proof.state import ALL, State, Warp, bits
 from minitile.proof.text import ATOMIC, Fault, Instruction, Launch, Program, Refused, is_plain
 from minitile.proof.tickets import computed_from, counted, counts_up, highest, renew, truths, without

@@ -1,7 +1,7 @@
 """Branches that lanes of a warp take differently: which lanes go on, and where the others wait for them.
 
 Lanes meet where all ways from the branch come past first. If that is one of the two places that the branch leads to,
-the lanes that go there wait there; else only an if with an else is known, one behind the other in the text.
+the lanes that go there wait there; else only an if with an else is known, the else after the if in the text.
 `Warp.stack` holds where lanes wait, and which go on from there.
 """
 

@@ -13,10 +13,10 @@ from functools import lru_cache
 from math import gcd, lcm
 from typing import Any
 
-from minitile.proof.blocks import Block
 from minitile.proof.constants import constants, from_numbers, made_of_loaded, subtracted
 from minitile.proof.launches.implied import above_of_quotient, from_facts, from_least, from_quotients, least_by_grid
 from minitile.proof.operations import computed, is_real
+from minitile.proof.shortcuts.blocks import Block
 from minitile.proof.state import ALL, State, Warp, lanes_in
 from minitile.proof.text import INTEGER, Instruction, Launch, Program, Refused, wide
 from minitile.proof.values import (

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from minitile.proof import barriers
-from minitile.proof.blocks import blocks, names_truth
 from minitile.proof.branches import ATOMIC_OF_SHARED, CP_ASYNC, IDLE_FENCES, SHARED, TENSOR_STORES, Branches, is_access
-from minitile.proof.bursts import Burst, bursts, form
 from minitile.proof.events import Footprint, MBarrier, replace
 from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import WINDOW, Fork, Question, Residue
+from minitile.proof.shortcuts.blocks import blocks, names_truth
+from minitile.proof.shortcuts.bursts import Burst, bursts, form
 from minitile.proof.state import ALL, State, Warp, bits, committed, lanes_in, without_empty
 from minitile.proof.text import (
     ARITHMETIC,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from minitile.proof import Launch, Refused, answer, certificate, check, prove, semantics
-from minitile.proof.bursts import bursts
+from minitile.proof.shortcuts.bursts import bursts
 from minitile.proof.text import parse
 from minitile.tools.proving import launch_facts
 from tests.proof.kernels import kernels

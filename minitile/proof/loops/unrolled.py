@@ -16,7 +16,7 @@ LONGEST_BODY = 64
 
 
 def unroll(flow: Flow) -> None:
-    """The rounds stand behind each other, as many as there may be; each but the last may be left.
+    """The rounds stand one after the other, as many as there may be; each but the last may be left.
 
     Precondition: the body has no branch and no label within; nothing but its one step writes what it counts by, in the
     loop, and numbers outside of it; it goes on only if that is below a number.

@@ -22,8 +22,9 @@ from minitile.transforms.manager import PassContext
 
 def join_waits(kernel: Kernel, context: PassContext) -> None:
     """The pass."""
-    uses = Counter(v for op in kernel.walk() for v in op.operands)
-    _block(kernel.body, uses)
+    ops = list(kernel.walk())
+    if sum(isinstance(op, tile.Wait) for op in ops) > 1 and any(isinstance(op, thread.CpAsync) for op in ops):
+        _block(kernel.body, Counter(v for op in ops for v in op.operands))
 
 
 def _block(block: Block, uses: Counter[Value]) -> None:

@@ -311,7 +311,7 @@ END:
         "mov.u32 %r20, -131072;",
         {"ma": 2048},
     ),
-    # FlashAttention-3: Q once, K and V in rings of their own, softmax in registers, two warpgroups that take turns by
+    # FlashAttention-3: Q once, K and V in rings of their own, softmax in registers, two warpgroups that alternate by
     # named barriers.
     "fa3_turns": Program(
         """
@@ -430,7 +430,7 @@ END:
         "setp.eq.s32 %p8, %r22, 1;",
         {"ma": 2048, "mb": 256},
     ),
-    # CUTLASS ping-pong: two warpgroups with tiles of their own, which take turns by mbarriers (OrderedSequenceBarrier).
+    # CUTLASS ping-pong: two warpgroups with tiles of their own, which alternate by mbarriers (OrderedSequenceBarrier).
     "cutlass_pingpong": Program(
         """
     MAPS;

@@ -1,4 +1,4 @@
-"""Bursts: accesses to shared memory of one kind right behind each other, which a whole warp executes as one.
+"""Bursts: accesses to shared memory of one kind right after one another, which a whole warp executes as one.
 
 Accesses of one kind between which a warp hands nothing on are one event (memory.Memory.access), so what they leave is
 what one access of all their bytes leaves, wherever no rule is broken on the way: what they conflict with, what they

@@ -5,7 +5,8 @@ many pairs of values together as a part of the cases can hold. The others are sl
     @pytest.mark.parametrize("k", [0, 1, 31, 32, 33, 64, 96, 97, 160])   # and each k
 
 A test with fewer than `LONG` cases that are not slow by themselves runs them all; so do tests marked `every_case`,
-whose cases are other code each, as each conversion of a dtype into another one is. The choice depends on the cases and
+whose cases are other code each, as each conversion of a dtype into another one is. Of tests marked `few_cases`, whose
+cases take long, `FEW` are quick however many values there are. The choice depends on the cases and
 their names alone, so it is the same each time and in each process.
 """
 
@@ -20,15 +21,16 @@ from zlib import crc32
 
 import pytest
 
-LONG = 6  # cases of one test
-SHARE = 4  # one of so many is quick, unless more are needed to have each value
+LONG = 4  # cases of one test
+SHARE = 8  # one of so many is quick, unless more are needed to have each value
+FEW = 3
 
 Case = tuple[str, Sequence[Hashable]]  # its name, and the value of each parameter
 
 
-def chosen(cases: Sequence[Case], share: int = SHARE) -> list[int]:
+def chosen(cases: Sequence[Case], share: int = SHARE, most: int | None = None) -> list[int]:
     """The numbers of the cases that are quick, in order: the first and the last, then always one that has the most
-    values that have not occurred, and among these the most pairs."""
+    values that have not occurred, and among these the most pairs; up to `most`."""
     values = [frozenset(enumerate(case[1])) for case in cases]
     pairs = [frozenset(itertools.combinations(sorted(each, key=lambda x: x[0]), 2)) for each in values]
     ends = {0, len(cases) - 1} if cases else set()
@@ -45,7 +47,7 @@ def chosen(cases: Sequence[Case], share: int = SHARE) -> list[int]:
 
     left = [(rank(number), number) for number in range(len(cases)) if number not in ends]
     heapq.heapify(left)
-    while left and (missing or len(picked) < wanted):
+    while left and (missing or len(picked) < wanted) and (most is None or len(picked) < most):
         _, number = heapq.heappop(left)
         now = rank(number)
         if left and (now, number) > left[0]:
@@ -66,8 +68,9 @@ def thin_out(items: Sequence[pytest.Item]) -> None:
         if getattr(item, "callspec", None) is not None and not by_itself:
             sweeps[item.path, item.nodeid.partition("[")[0]].append(item)
     for sweep in sweeps.values():
+        few = sweep[0].get_closest_marker("few_cases") is not None
         if len(sweep) >= LONG:
-            quick = set(chosen([(item.nodeid, _values(item)) for item in sweep]))
+            quick = set(chosen([(item.nodeid, _values(item)) for item in sweep], most=FEW if few else None))
             for number, item in enumerate(sweep):
                 if number not in quick:
                     item.add_marker(pytest.mark.slow)

@@ -371,6 +371,7 @@ def wide(
             T.copy(c, S[n, 0, 0])
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
 @pytest.mark.parametrize(("together", "products"), [(False, 6), (True, 4)])
 def test_columns(target: str, together: bool, products: int, schedule: str) -> None:

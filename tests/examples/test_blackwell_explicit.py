@@ -314,6 +314,7 @@ SPARE = {
 }
 
 
+@pytest.mark.few_cases
 @TAKEN_OR_WEAKER
 @pytest.mark.parametrize(
     "kernel", [single_role, factor_in_tensor_memory, pytest.param(three_roles, marks=pytest.mark.slow)]
@@ -470,6 +471,7 @@ def by_pairs(
         T.copy(f, C[bx * 128, by * n])
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("n", [32, 128])

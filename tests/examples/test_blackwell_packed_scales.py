@@ -64,6 +64,7 @@ TILES: list[dict[str, int]] = [
 ]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("tiles", TILES)
@@ -86,6 +87,7 @@ PAIRS: list[dict[str, int]] = [
 ]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("tiles", PAIRS)

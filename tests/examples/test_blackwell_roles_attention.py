@@ -39,6 +39,7 @@ def computed(
     return error(o, attention_roles.reference(q, k, v, causal)), o, compiled
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("size", SIZES)
@@ -51,6 +52,7 @@ def test_lengths(target: str, size: tuple[int, int], causal: bool, schedule: str
         assert not o[:, :, : m - n].any()
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(("headroom", "share"), [(8.0, 0.0), (0.0, 0.0), (8.0, 0.125), (8.0, 1.0)])
 def test_maxima_that_move(target: str, headroom: float, share: float, schedule: str) -> None:
@@ -60,12 +62,14 @@ def test_maxima_that_move(target: str, headroom: float, share: float, schedule: 
     assert computed(target, 130, 300, scaled=2, **given)[0] <= 8e-3
 
 
+@pytest.mark.slow
 def test_heads_of_128(target: str) -> None:
     found, _, compiled = computed(target, 300, 300, 128, causal=True)
     assert found <= 8e-3
     assert re.search(r"tcgen05\.alloc\S+ \[\S+\], 512;", compiled.asm["ptx"])  # weights have the columns of scores
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("share", [0.0, 0.125])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("d", "s"), [(64, 300), (128, 256), (128, 300)])

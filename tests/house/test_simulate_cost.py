@@ -79,6 +79,7 @@ def test_rows(target: str, limit: int) -> None:
     assert limit / 4 < calls <= limit, f"{calls} calls"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
 def test_work_grows_with_the_grid_and_no_faster(target: str) -> None:
     """Four times the blocks are at most four times the calls, and some."""

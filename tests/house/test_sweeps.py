@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sweeps import LONG, SHARE, chosen
+from tests.sweeps import FEW, LONG, SHARE, chosen
 
 ROOT = Path(__file__).parents[2]
 CONFTEST = f"""
@@ -28,9 +28,12 @@ def test_product(a, b):
 @pytest.mark.parametrize("a", range(20))
 def test_list(a):
     pass
-@pytest.mark.parametrize("a", [0, 1])
-@pytest.mark.parametrize("b", [0, 1])
-def test_short(a, b):
+@pytest.mark.parametrize("a", [0, 1, 2])
+def test_short(a):
+    pass
+@pytest.mark.few_cases
+@pytest.mark.parametrize("a", range(9))
+def test_few(a):
     pass
 @pytest.mark.every_case
 @pytest.mark.parametrize("a", range(3))
@@ -73,7 +76,7 @@ def test_a_list_of_cases_that_share_no_value_is_whole() -> None:
 
 def test_the_others_are_slow(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow\n  every_case\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow\n  every_case\n  few_cases\n")
     (tmp_path / "test_them.py").write_text(TESTS)
 
     def collected(*options: str) -> list[str]:
@@ -82,9 +85,10 @@ def test_the_others_are_slow(tmp_path: Path) -> None:
         return [line for line in output.splitlines() if "::" in line]
 
     quick, slow = collected("-m", "not slow"), collected("-m", "slow")
-    assert len(quick) + len(slow) == 18 + 20 + 4 + 9 + 1
-    assert all("test_product" in each for each in slow)
-    assert 6 <= 18 - len(slow) <= 8
+    assert len(quick) + len(slow) == 18 + 20 + 3 + 9 + 9 + 1
+    assert {each.partition("[")[0].partition("::")[2] for each in slow} == {"test_product", "test_few"}
+    assert sum("test_few" in each for each in slow) == 9 - FEW
+    assert 6 <= sum("test_product" in each for each in quick) <= 8
     # Asked for by its name, every case runs.
     assert LONG > 1
     assert len(collected("-m", "not slow", slow[0])) == 1

@@ -38,6 +38,7 @@ def last_tiles(A: T.Tensor(("M", "N"), T.bfloat16), C: T.Tensor(("M", "N"), T.bf
             T.copy(value, C[i, j])
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_origins(target, shape):

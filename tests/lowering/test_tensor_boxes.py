@@ -76,6 +76,7 @@ def compiled(seed: int, target: str) -> tuple[mt.CompiledKernel, np.ndarray, np.
         return kernel.compile(mt.spec(before.shape, "int32"), target=target), before, after
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("seed", range(24))
 def test_enough(seed: int) -> None:
     kernel, before, after = compiled(seed, ("sm_80", "sm_90a")[seed % 2])

@@ -63,6 +63,7 @@ def test_as_many_blocks_as_there_can_be_tiles():
     assert plan.blocks == 2 * (100 // plan.block_M + 1) * -(-64 // plan.block_N)
 
 
+@pytest.mark.slow
 def test_the_widest_tile_compiles_without_spills():
     compiled_tiles("plain", "bfloat16", 1)
 

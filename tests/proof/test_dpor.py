@@ -203,6 +203,7 @@ def texts_by_chance(seeds: range) -> dict[tuple[bool, bool], int]:
     return found
 
 
+@pytest.mark.slow
 def test_texts_by_chance():
     found = texts_by_chance(range(8))
     assert found[True, True] > 1

@@ -215,6 +215,7 @@ def test_deep_faults_are_found(small, rounds):
     assert [what for what, each in found if each.verdict != "fault"] == []
 
 
+@pytest.mark.slow
 def test_deep_faults_of_some_sizes_only(small):
     found = [(deep.what, answer(deep.text, small[1])) for deep in residue_faults(*small, 6, 1)]
     assert len(found) == 6

@@ -67,6 +67,7 @@ def test_little_is_subtracted_from_counters(m, found):
     assert found in verdict(start.format(f"{slot} @%p0 st.shared.u32 [%r7], %r0; bar.sync 0;"))
 
 
+@pytest.mark.slow
 def test_a_block_is_in_the_grid():
     """Causal attention takes its first step without asking: there is one in each block of the grid."""
     import attention

@@ -164,6 +164,7 @@ def test_results():
         mt.autotune(scale_anew, SPACE, cache=False, **options).tune(x)
 
 
+@pytest.mark.slow
 def test_on_dask(tmp_path):
     """A cluster on this machine: two workers, of which one has the GPU, and a process of its own."""
     distributed = pytest.importorskip("distributed")

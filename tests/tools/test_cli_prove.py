@@ -71,6 +71,7 @@ def test_a_fault_is_shown_on_the_sizes_it_needs(parity, limit, least):
     assert "barrier" in found.steps[-1].text or "bra" in found.steps[-1].text
 
 
+@pytest.mark.slow
 def test_what_may_differ_from_warp_to_warp_is_called_a_fault_only_if_it_is_shown():
     """k < 100 is not known, and was taken to differ, as no launch does; 4096 has 128 rounds and shows the deadlock."""
     found = roles(1, 100).compile(*SPECS, target="sm_90a").certificate(examples=300)

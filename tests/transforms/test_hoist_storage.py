@@ -114,6 +114,7 @@ def in_a_while(
             at += 1
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize(
     ("kernel", "mode"),
     thinned([in_a_while, early_return, in_branches, in_loops], MODES, every=4),

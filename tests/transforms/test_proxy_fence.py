@@ -142,6 +142,7 @@ def test_more_random(write: Callable[[int], tuple[str, int]], seed: int) -> None
     check_random(write, seed)
 
 
+@pytest.mark.slow
 def test_the_simulator_sees_missing_fences() -> None:
     """Without the pass, most of these kernels are found wrong."""
     found = 0

@@ -178,6 +178,7 @@ def test_random_schedules_of_four_stages() -> None:
     assert accepted == 6
 
 
+@pytest.mark.slow
 def test_all_schedules_of_four() -> None:
     """All that is let through is right, and what is refused would be wrong."""
     accepted = 0

@@ -55,6 +55,7 @@ def test_formats(a_name, b_name, k):
     product(a_name, b_name, (43, 29, k), seed=k, block_M=32, block_N=32)
 
 
+@pytest.mark.few_cases
 def test_schedules():
     """Five tiles along K, several blocks; all orders in which memory may answer."""
     product("e2m1", "e4m3", (77, 45, 544), schedules=SCHEDULES)

@@ -203,6 +203,7 @@ def persistent(
             T.copy(C_local, C[by * 64, bx * 64])
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("k", [64, 192, 256])
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_inside_another_loop(name, k):
@@ -373,6 +374,7 @@ def test_ahead_of_the_plain_pipeline():
     assert bench.estimate(large("interleaved"), 128).lds_conflicts == 0
 
 
+@pytest.mark.slow
 def test_found_by_search():
     """Beside the schedules written by hand, and for a tile that these refuse."""
     assert bench.steady(large("found by search"), depths=(256, 512)) >= 0.87

@@ -123,6 +123,7 @@ def problem(tiles: int) -> tuple[list[object], np.ndarray, np.ndarray]:
     return [TensorMap(a, (M // 2, K), 128), TensorMap(b, (N // 2, K), 128), out], out, exact
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("tiles", [1, 5])
 def test_tiles_by_the_pairs_that_get_them(tiles: int, schedule: str) -> None:

@@ -14,7 +14,14 @@ from math import gcd, lcm
 from typing import Any
 
 from minitile.proof.constants import constants, from_numbers, made_of_loaded, subtracted
-from minitile.proof.launches.implied import above_of_quotient, from_facts, from_least, from_quotients, least_by_grid
+from minitile.proof.launches.implied import (
+    above_of_quotient,
+    from_facts,
+    from_least,
+    from_quotients,
+    least_by_grid,
+    least_of_sizes,
+)
 from minitile.proof.operations import computed, is_real
 from minitile.proof.shortcuts.blocks import Block
 from minitile.proof.state import ALL, State, Warp, lanes_in
@@ -141,6 +148,7 @@ class Registers:
         self.wanted: dict[Any, int] = {}  # moduli by which counters would have to be known
         given = {("param", name): (n, 0) for name, n in launch.divides.items() if n >= WORTHWHILE}
         self.residues = given | {key: each for key, each in residues.items() if is_symbol(key)}
+        self.least = least_of_sizes(launch.least, self.residues)
         self.since = {key[1] for key in residues if key and not is_symbol(key)}
         self.modulus = lcm(*(modulus for modulus, _ in residues.values()), 2 if given else 1)
         self.small = 1 + max((abs(n) for n in constants(program) if abs(n) < SMALL), default=0)
@@ -308,7 +316,7 @@ class Registers:
             return second if first in (0, 1) or second == ends else UNIFORM
         if value in state.facts:
             return state.facts[value]
-        said = from_facts(state.facts, value), from_least(self.launch.least, value)
+        said = from_facts(state.facts, value), from_least(self.least, value)
         for implied in (*said, from_quotients(state.oracle, LAUNCH, value)):
             if implied is not None:
                 return implied
@@ -398,8 +406,8 @@ class Registers:
             return self.in_grid[key[1]]
         if key[0][0] or not not_negative(Affine(key[1], 0)):
             return FAR
-        least = sum(c * self.launch.least.get(name[1], 0) for name, c in key[1] if name[0] == "param")
-        return int(least) // self.divisor(key[0], key[1]) - 1
+        least: int = sum(c * self.least.get(name, 0) for name, c in key[1])
+        return least // self.divisor(key[0], key[1]) - 1
 
     def test(self, state: State, warp: Warp, pc: int, name: str, kind: str, a: Value, b: Value) -> Value:
         """`setp`, of scalars."""

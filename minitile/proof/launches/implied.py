@@ -48,17 +48,27 @@ def from_facts(facts: Mapping[Predicate, int], value: Predicate) -> int | None:
     return None
 
 
-def from_least(least: Mapping[str, int], value: Predicate) -> int | None:
-    """The truth of X < n, or of the contrary, if what sizes are at least (text.Launch) says it; None: it does not."""
+def least_of_sizes(least: Mapping[str, int], residues: Mapping[Any, tuple[int, int]]) -> dict[Any, int]:
+    """What symbols are at least: sizes as the launch says, and q of a size that is m·q + r."""
+    out: dict[Any, int] = {("param", name): n for name, n in least.items()}
+    for key, (modulus, residue) in residues.items():
+        if key in out:
+            out["quotient", key] = max(0, -((residue - out[key]) // modulus))
+    return out
+
+
+def from_least(least: Mapping[Any, int], value: Predicate) -> int | None:
+    """The truth of X < n, or of the contrary, if what sizes are at least (`least_of_sizes`) says it; None: it does
+    not."""
     asked = below(value)
     if asked is None:
         return None
     _, whole, limit, yes = asked
     lowest = whole.const
     for name, factor in whole.terms:
-        if not isinstance(name, tuple) or name[0] != "param" or factor < 0:
+        if not isinstance(name, tuple) or factor < 0 or (name not in least and name[0] != "param"):
             return None
-        lowest += factor * least.get(name[1], 0)
+        lowest += factor * least.get(name, 0)
     return 1 - yes if lowest >= limit else None
 
 
@@ -130,4 +140,12 @@ def least_by_grid(grid: Mapping[str, Any]) -> dict[_Terms, int]:
     return found
 
 
-__all__ = ["above_of_quotient", "from_facts", "from_least", "from_quotients", "least_by_grid", "size_of_grid"]
+__all__ = [
+    "above_of_quotient",
+    "from_facts",
+    "from_least",
+    "from_quotients",
+    "least_by_grid",
+    "least_of_sizes",
+    "size_of_grid",
+]

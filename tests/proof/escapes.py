@@ -3,8 +3,8 @@ escaped. There must be none, but for faults in global memory, which the prover d
 
 A mutant lacks one synchronising instruction, or weakens one. Each is given to the prover; what is proved is run under
 the schedules of mutation testing, on the arguments of the tests; floating-point arrays that are 0 there hold random
-numbers. Of a large grid the first blocks run: what the prover looks at is within one. What neither finds is to spare (EXCEPTIONS of
-tests/examples/test_mutations.py), or needs other sizes.
+numbers. Of a large grid the first blocks run: what the prover looks at is within one. What neither finds is to spare
+(EXCEPTIONS of tests/examples/test_mutations.py), or needs other sizes.
 
 `python -m tests.proof.escapes FILE [COUNT] [--only WORDS]` takes COUNT of them, spread over all kernels (always the
 same), appends what it finds to FILE as JSON, one a line, and leaves out what FILE holds already.

@@ -23,7 +23,7 @@ import pytest
 
 LONG = 4  # cases of one test
 SHARE = 8  # one of so many is quick, unless more are needed to have each value
-FEW = 3
+FEW = 2
 
 Case = tuple[str, Sequence[Hashable]]  # its name, and the value of each parameter
 

@@ -68,6 +68,7 @@ def test_attention(module):
     assert cycles["shared"] == (read + written) / 128
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.125, pytest.param(0.25, marks=pytest.mark.slow)])
 def test_attention_with_roles(module, share):
     """The same products; scores are loaded, weights stored and read, the output is not; exponentials go over to the

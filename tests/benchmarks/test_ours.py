@@ -88,6 +88,7 @@ class OfTorch:
     zeros = empty
 
 
+@pytest.mark.slow
 @pytest.mark.few_cases
 @pytest.mark.parametrize("shape", [(128, 8192, 8192), (64, 7168, 18432)])
 def test_gemm_of_few_rows(driver, monkeypatch, shape):

@@ -265,6 +265,7 @@ def test_no_warp_lags_by_a_phase(target: str, how: dict[str, Any]) -> None:
     assert re.search(r"mbarrier\.init\S+ \[[^\]]+\], 5;", ptx)
 
 
+@pytest.mark.few_cases
 @TAKEN_OR_WEAKER
 @pytest.mark.parametrize("tiles", [BY_CP_ASYNC, pytest.param(ONE_ROLE, marks=pytest.mark.slow)])
 def test_tensor_mutants(target: str, tiles: dict[str, Any], candidates: Any) -> None:

@@ -52,6 +52,7 @@ def test_lengths(target: str, size: tuple[int, int], causal: bool, schedule: str
         assert not o[:, :, : m - n].any()
 
 
+@pytest.mark.slow
 @pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(("headroom", "share"), [(8.0, 0.0), (0.0, 0.0), (8.0, 0.125), (8.0, 1.0)])

@@ -105,6 +105,7 @@ TO_SPARE = {  # what is right all the same, see test_mutations.py
 }
 
 
+@pytest.mark.slow
 @needs_simulator
 @pytest.mark.parametrize(
     ("kind", "target"),

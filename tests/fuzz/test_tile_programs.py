@@ -10,6 +10,7 @@ from tests.fuzz.tile_programs import SCHEDULES, Writer, check, write
 QUICK = (2, 6, 7, 9, 20, 37)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("seed", QUICK)
 def test_a_few(seed: int, target: str) -> None:

@@ -100,6 +100,7 @@ def test_what_it_runs(tmp_path, checked):
     assert len(calls) == len(jobs)
 
 
+@pytest.mark.slow
 def test_it_ends_in_time(checked):
     """What takes too long is stopped, what is left is not begun; both are failures that say so."""
     start = time.monotonic()

@@ -127,6 +127,7 @@ QUICK |= {(one_loop, "sm_80"), (shared, "sm_80"), (shared, "gfx942"), (gemms, "s
 CASES = [(kind, target) for kind in KINDS for target in TARGETS]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize(
     ("kind", "target"), [pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow) for case in CASES]
 )

@@ -311,6 +311,7 @@ def test_machine_code(random: Random, n: int) -> None:
     compare_machine_code(random, n)
 
 
+@pytest.mark.few_cases
 @settings(QUICK, max_examples=6)
 @given(random=st.randoms(use_true_random=False), n=st.integers(0, 4))
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])

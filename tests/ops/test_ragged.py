@@ -37,6 +37,7 @@ def test_sizes(size):
     assert error(out, a, b) < BOUND[np.float32]
 
 
+@pytest.mark.slow
 def test_tiles_and_types():
     a, b = operands(40, 300, 331, "NT", f16)
     out = poisoned(40, 300, f16)

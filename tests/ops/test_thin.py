@@ -114,6 +114,7 @@ def test_parts_stored_across_a_tile_do_not_spill(size):
         assembled(Problem(plan.block_M * 2, 10240, 8192, False, True), T.bfloat16, T.bfloat16, plan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "m", [9, 96, *(pytest.param(m, marks=pytest.mark.slow) for m in (1, 7, 8, 65, 127, 160, 200, 255, 256))]
 )

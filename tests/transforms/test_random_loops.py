@@ -178,7 +178,7 @@ def expand(block: Block, loop: control.For, line: Line) -> None:
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-@settings(max_examples=120, deadline=None, **QUICK)
+@settings(max_examples=60, deadline=None, **QUICK)
 @given(data=st.data())
 def test_what_is_accepted_is_right(ahead: bool, data: st.DataObject) -> None:
     loop_text = data.draw(loops())

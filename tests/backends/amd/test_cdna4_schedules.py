@@ -366,6 +366,7 @@ def test_a_wait_that_leaves_one_copy_more_is_found(name):
 # The estimate ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ahead_of_the_plain_pipeline():
     """By 15 points and more in the steady loop; without bank conflicts."""
     found = {name: bench.steady(bench.compiled(name, 1024), depths=(256, 512)) for name in bench.SCHEDULES}

@@ -36,6 +36,7 @@ def test_attention(target, shape, causal):
     assert kernel.spills == 0
 
 
+@pytest.mark.slow
 def test_one_version_where_there_is_no_room_for_two():
     """K and V of 64 x 128 twice, and Q, are 80 KB."""
     shape = (1, 1, 130, 128)

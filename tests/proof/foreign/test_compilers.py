@@ -47,6 +47,7 @@ SPARE = {
 }
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("name", sorted(each.stem for each in FOLDER.glob("*.ptx") if each.stem not in EXPECTED))
 def test_each_barrier_counts(name):
     text, launch = read(name)

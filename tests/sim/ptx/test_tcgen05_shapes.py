@@ -93,6 +93,7 @@ CASES = [
 ]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("case", CASES)

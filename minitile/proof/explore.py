@@ -284,7 +284,7 @@ class Explorer:
     def run(self, state: State, taken: list[tuple[int, int]] | None = None) -> Question | None:
         """Runs all warps until each is blocked, done, or asks; gives the first question. `taken` gets the warp and the
         pc of each step."""
-        steps, moved = 0, True
+        steps, moved, state.truths = 0, True, {}
         while moved:
             moved, question = False, None
             for warp in state.warps:

@@ -295,6 +295,12 @@ class Registers:
         """A predicate as 0, 1, UNIFORM or TOP; asks for facts."""
         if not isinstance(value, Predicate):
             return value if value in (0, 1) or value is UNIFORM else TOP
+        found = state.truths.get(value)
+        if found is None:
+            found = state.truths[value] = self._truth(state, value, False)
+        return found if not ask or found in (0, 1) else self._truth(state, value, True)
+
+    def _truth(self, state: State, value: Predicate, ask: bool) -> Value:
         operation, *rest = value.expression
         if operation == "above":
             try:

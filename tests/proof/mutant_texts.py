@@ -3,7 +3,7 @@ with what is found ("" for proved)."""
 
 from __future__ import annotations
 
-from tests.proof.test_text import COMMIT, DONE, FILLED, FINISHED, HEAD, INIT, MAP, PRODUCT, PUT, ROLE
+from tests.proof.test_text import COMMIT, DATA, DONE, FILLED, FINISHED, HEAD, INIT, MAP, PRODUCT, PUT, ROLE
 from tests.proof.test_text import FENCE as ORDERED
 from tests.proof.test_text import WHOLE as PLAIN
 
@@ -54,6 +54,12 @@ TEXTS: list[tuple[str, str]] = [
     (
         "setp.lt.u32 %p4, %r0, 16; @!%p4 bra $a; elect.sync _|%p5, 0x0000ffff;\n$a: bar.sync 0;",
         "by some lanes of a warp: elect",
+    ),
+    # A loop that goes on for ever, whatever the data.
+    (
+        f"mov.b32 %r6, 0;\n$l: {DATA} bar.red.or.pred %p5, 0, %p4; @%p5 bra.uni $s; bar.sync 0;\n"
+        "$s: xor.b32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, 2; @%p2 bra.uni $l;",
+        "a cycle in which no loop is known to come nearer",
     ),
     # Reductions at barriers.
     (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.red.popc.u32 %r4, 0, %p0;"), ""),

@@ -301,6 +301,8 @@ def killed(mutant: Mutant, corpus: list[Text]) -> str:
 
 
 def main() -> None:
+    import tests.proof.conftest  # noqa: F401 (where the examples are)
+
     path, count = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 300
     shard, shards = map(int, (sys.argv[3] if len(sys.argv) > 3 else "0/1").split("/"))
     known = {json.loads(line)["key"] for line in path.read_text().splitlines()} if path.exists() else set()

@@ -204,6 +204,7 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a case too many": (lambda data: data["cases"].append([]), "not all cases"),
     "no case": (lambda data: data.update(cases=[]), "not all cases"),
     "no table": (lambda data: data.update(table=[]), "IndexError"),
+    "no moduli": (lambda data: data.update(moduli=None), "TypeError"),
     "moduli twice": (lambda data: data.update(moduli=[[None, 2], [None, 2]]), "moduli"),
     "a modulus of 0": (lambda data: data.update(moduli=[[None, 0]]), "moduli"),
     "a warp is missing": (without_a_warp, "warps"),
@@ -227,9 +228,16 @@ def test_each_rule_of_the_checker(small, damage):
         check(data, text, launch)
 
 
-@pytest.mark.parametrize(
-    "change", [{"grid": {"x": ["power", 2, 3]}}, {"grid": 1}, {"threads": "many"}, {"boxes": None}]
-)
+# What a certificate may say that is no launch.
+LAUNCHES: list[dict[str, Any]] = [
+    {"grid": {"x": ["power", 2, 3]}},
+    {"grid": 1},
+    {"threads": "many"},
+    {"boxes": None},
+]
+
+
+@pytest.mark.parametrize("change", LAUNCHES)
 def test_a_launch_that_is_none(small, change):
     _, launch, data = small
     assert launch_of(data) == launch

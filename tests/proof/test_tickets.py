@@ -87,6 +87,10 @@ BROKEN = {
     + "@%p4 st.shared.u16 [%r5], %h0;",
     "one place": WHOLE.replace("%r4, 4,", "%r4, 0,"),
     "places that come around": WHOLE.replace("%r4, 4,", "%r4, 2147483648,"),
+    "places that go down, to one of another lane": START
+    + DRAW
+    + "mad.lo.u32 %r5, %r4, -4, %r1; setp.lt.u32 %p4, %r4, 1; @%p4 st.shared.u32 [%r5+100], %r0;"
+    " setp.lt.u32 %p6, %r4, 64; @%p6 st.shared.u32 [%r5+252], %r0;",
     "pairs of slots": WHOLE.replace(PUT, PUT + "@%p4 st.shared.u32 [%r5+4], %r0;"),
     "two counters, slots of both": WHOLE + OTHER.format(1028, ""),
     "two counters, slots that overlap": WHOLE + OTHER.format(1028, "+252"),

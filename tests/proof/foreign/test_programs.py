@@ -20,6 +20,7 @@ UNSEEN = {
     "a tile fetched before all know the last": "tiles that end at once",
     "a vote that each warp takes for itself": "data that changes in no warp alone",
     "volatile is no barrier": "it takes volatile accesses for ordered",
+    "the last product not waited for": "nothing reads its result, and it is done before the block ends",
 }
 BOXES = {512: (4, 64), 1024: (8, 64), 2048: (16, 64), 9216: (72, 64)}
 

@@ -14,7 +14,15 @@ from math import gcd, lcm
 from typing import Any
 
 from minitile.proof.constants import constants, from_numbers, made_of_loaded, subtracted
-from minitile.proof.launches.implied import above_of_quotient, from_facts, from_least, from_quotients, least_by_grid
+from minitile.proof.launches.implied import (
+    above_of_quotient,
+    from_facts,
+    from_least,
+    from_multiples,
+    from_quotients,
+    least_by_grid,
+    ratio,
+)
 from minitile.proof.operations import computed, is_real
 from minitile.proof.shortcuts.blocks import Block
 from minitile.proof.state import ALL, State, Warp, lanes_in
@@ -381,8 +389,23 @@ class Registers:
                 return implied  # a counter that was shifted stands for more: what is not above it is not above that
             if small:
                 break
+        least, most = from_multiples(self.true_answers(state, difference), LAUNCH, difference)
+        if most is not None and most <= value * scale:
+            return 0
+        if small and least is not None and least > value * scale:
+            return 1
         order = tuple(v.value if isinstance(v, Counter) else v for v in base[1] if v is not TOP and v is not UNIFORM)
         raise Fork(Question("bound", key, value, (*order, value)))
+
+    def true_answers(self, state: State, difference: Any) -> dict[Any, tuple[int | None, int | None, int]]:
+        """Answers for numbers of the launch on multiples of a difference (implied.from_multiples)."""
+        found: dict[Any, tuple[int | None, int | None, int]] = {}
+        if counters_in(Affine(difference, 0)):
+            return found
+        for key, (low, high) in state.oracle.items():
+            if key[0][2] == LAUNCH and ratio(key[1], difference) is not None:
+                found[key] = low if low > FAR else None, high, self.divisor(key[0], key[1])
+        return found
 
     def divisor(self, base: Any, difference: Any) -> int:
         """What a difference is known to be a multiple of; questions ask for the quotient. It divides all shifts."""

@@ -8,6 +8,7 @@ bound is not above it follows for such a v.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
 from minitile.proof.values import Affine, Predicate, Value, binary, plus, symbol
@@ -104,6 +105,31 @@ def from_quotients(oracle: Mapping[Any, tuple[int, int | None]], launch: int, va
     return None
 
 
+def from_multiples(oracle: Mapping[Any, Any], launch: int, terms: _Terms) -> tuple[Fraction | None, Fraction | None]:
+    """What a difference is at least and at most, if true answers on its multiples say it: 4·q > 4 and -4·q > -8 are
+    of one q. `oracle`: for (base, difference) what it is above and not above, and the number that both are counted in;
+    `launch` stands in the bases of questions that are of true numbers."""
+    least: list[Fraction] = []
+    most: list[Fraction] = []
+    for (base, other), (low, high, unit) in oracle.items():
+        times = ratio(other, terms) if base[2] == launch else None
+        if times is None:
+            continue
+        ends = None if low is None else times * unit * (low + 1), None if high is None else times * unit * high
+        below_it, above_it = ends if times > 0 else ends[::-1]
+        least += [] if below_it is None else [below_it]
+        most += [] if above_it is None else [above_it]
+    return max(least, default=None), min(most, default=None)
+
+
+def ratio(a: _Terms, b: _Terms) -> Fraction | None:
+    """b / a, if that is one number for all launches; else None."""
+    if len(a) != len(b) or not a or any(x != y for (x, _), (y, _) in zip(a, b, strict=True)):
+        return None
+    times = Fraction(b[0][1], a[0][1])
+    return times if all(c * times == d for (_, c), (_, d) in zip(a, b, strict=True)) else None
+
+
 def size_of_grid(expression: Any) -> Value:
     """An expression of text.Launch's `grid` as the value that a text computes of it."""
     if isinstance(expression, int):
@@ -130,4 +156,13 @@ def least_by_grid(grid: Mapping[str, Any]) -> dict[_Terms, int]:
     return found
 
 
-__all__ = ["above_of_quotient", "from_facts", "from_least", "from_quotients", "least_by_grid", "size_of_grid"]
+__all__ = [
+    "above_of_quotient",
+    "from_facts",
+    "from_least",
+    "from_multiples",
+    "from_quotients",
+    "least_by_grid",
+    "ratio",
+    "size_of_grid",
+]

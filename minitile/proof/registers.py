@@ -7,7 +7,7 @@ a symbol's residue were.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, lcm
@@ -15,13 +15,16 @@ from typing import Any
 
 from minitile.proof.constants import constants, from_numbers, made_of_loaded, subtracted
 from minitile.proof.launches.implied import (
+    Ends,
     above_of_quotient,
+    below,
+    ends,
+    equality,
     from_facts,
     from_least,
-    from_multiples,
+    from_ends,
     from_quotients,
     least_by_grid,
-    ratio,
 )
 from minitile.proof.operations import computed, is_real
 from minitile.proof.shortcuts.blocks import Block
@@ -162,13 +165,14 @@ class Registers:
             if each.base == "mov" and each.args[0] in self.loops:
                 starts.setdefault(each.args[0], []).append(each.args[1])
         loaded = made_of_loaded(program)
-        # A name for what loops count that are looked at apart: how many loops with one start and bound come before, and
-        # whether a start is made of what is loaded.
+        few = remainders(program)
+        # A name for what loops count that are looked at apart: how many loops with one start and bound come before (for
+        # the rounds that an unrolled loop leaves over: how many others), and whether a start is made of what is loaded.
         self.generation = {
             a.head: 2
             * sum(
                 b.back < a.head
-                and b.bound == a.bound
+                and (b.bound == a.bound or (a.bound in few and b.bound not in few))
                 and bool(program.ahead[b.back] >> a.head & 1)
                 and starts.get(a.counter) == starts.get(b.counter)
                 and [o for o in self.around[a.head] if o is not a] == [o for o in self.around[b.head] if o is not b]
@@ -320,6 +324,9 @@ class Registers:
         for implied in (*said, from_quotients(state.oracle, LAUNCH, value)):
             if implied is not None:
                 return implied
+        about = (equality(value) or (None,))[0] or (below(value) or (None, None))[1]
+        if about and (implied := from_ends(*self.ends(state, about.terms), value)) is not None:
+            return implied
         if ask:
             order = tuple(sorted({v.value for v in counters_in(value)}, reverse=True)[:1])
             raise Fork(Question("fact", value, 0, order))
@@ -389,7 +396,7 @@ class Registers:
                 return implied  # a counter that was shifted stands for more: what is not above it is not above that
             if small:
                 break
-        least, most = from_multiples(self.true_answers(state, difference), LAUNCH, difference)
+        least, most = self.ends(state, difference)
         if most is not None and most <= value * scale:
             return 0
         if small and least is not None and least > value * scale:
@@ -397,15 +404,18 @@ class Registers:
         order = tuple(v.value if isinstance(v, Counter) else v for v in base[1] if v is not TOP and v is not UNIFORM)
         raise Fork(Question("bound", key, value, (*order, value)))
 
-    def true_answers(self, state: State, difference: Any) -> dict[Any, tuple[int | None, int | None, int]]:
-        """Answers for numbers of the launch on multiples of a difference (implied.from_multiples)."""
-        found: dict[Any, tuple[int | None, int | None, int]] = {}
+    def ends(self, state: State, difference: Any) -> Ends:
+        """What answers for numbers of the launch say that a difference is at least and at most."""
         if counters_in(Affine(difference, 0)):
-            return found
-        for key, (low, high) in state.oracle.items():
-            if key[0][2] == LAUNCH and ratio(key[1], difference) is not None:
-                found[key] = low if low > FAR else None, high, self.divisor(key[0], key[1])
-        return found
+            return None, None
+
+        def asked() -> Iterator[tuple[Any, int | None, int | None]]:
+            for (base, other), (low, high) in state.oracle.items():
+                if base[2] == LAUNCH:
+                    unit = self.divisor(base, other)
+                    yield other, unit * (low + 1) if low > FAR else None, None if high is None else unit * high
+
+        return ends(asked(), state.facts, difference)
 
     def divisor(self, base: Any, difference: Any) -> int:
         """What a difference is known to be a multiple of; questions ask for the quotient. It divides all shifts."""

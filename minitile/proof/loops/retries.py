@@ -51,14 +51,14 @@ def _polled(flow: Flow, at: int) -> None:
         return
     last, head = flow.items[back], flow.target(flow.items[back])
     if last.guard:
-        if not out < head < back or not _ends_by_a_try(flow, each, out, back):
+        if not out < head < back or not _ends_by_a_try(flow, at, out, back):
             return
     elif head != at or any(_is_try(i) for i in flow.items[out + 1 : end]):
         return
     for n in range(out + 1, back):
         i = flow.items[n]
         forward = i.op in ("bra", "bra.uni") and n < flow.target(i) <= back
-        idle = i.op.startswith(("nanosleep", "mov.", "setp.", "cvt.")) or _is_same(i, each)
+        idle = i.op.startswith(("nanosleep", "mov.")) or _is_same(flow, n, at)
         if not (forward or idle or flow.only_computes(i)) or i.op.startswith(("ld", "st", "vote", "shfl", "elect")):
             return
     outside = [flow.target(i) for n, i in enumerate(flow.items) if not out < n <= back]
@@ -80,16 +80,28 @@ def _behind_try(flow: Flow, at: int) -> tuple[Statement, list[Statement], int]:
     return flow.items[at], flow.items[at + 1 : max(out, at + 1)], out
 
 
-def _is_same(i: Statement, each: Statement) -> bool:
+def _is_same(flow: Flow, n: int, at: int) -> bool:
     """Whether a statement tries the phase that another does."""
+    i, each = flow.items[n], flow.items[at]
     ops = {x.op.replace("test_wait", "try_wait") for x in (i, each)}
-    return _is_try(i) and len(ops) == 1 and i.args[1:3] == each.args[1:3]
+    if not _is_try(i) or len(ops) != 1:
+        return False
+    return all(a == b or _literal(flow, a, n) == _literal(flow, b, at) for a, b in zip(i.args[1:3], each.args[1:3]))
 
 
-def _ends_by_a_try(flow: Flow, each: Statement, out: int, back: int) -> bool:
+def _literal(flow: Flow, arg: str, at: int) -> str:
+    """What an operand is: the number that its register is moved from, once and on each way to the statement."""
+    written = flow.defined(arg, 0, len(flow.items) - 1) if arg.startswith("%") else []
+    each = flow.items[written[0]] if len(written) == 1 else None
+    if each is None or each.guard or not re.fullmatch(r"mov\.[bsu]32", each.op) or flow.is_reached(at, written[0]):
+        return arg
+    return each.args[1] if INTEGER.fullmatch(each.args[1]) else arg
+
+
+def _ends_by_a_try(flow: Flow, first: int, out: int, back: int) -> bool:
     """Whether the branch at `back` is taken just if a try of the same phase, right before it, has not succeeded."""
     at = next((n for n in range(back - 1, out, -1) if _is_try(flow.items[n])), -1)
-    if at < 0 or not _is_same(flow.items[at], each):
+    if at < 0 or not _is_same(flow, at, first):
         return False
     again, inside, branch = flow.items[at], flow.items[at + 1 : back], flow.items[back]
     if any(i.labels for i in (*inside, branch)) or any(i.op.partition(".")[0] not in _INSIDE or i.guard for i in inside):

@@ -13,16 +13,16 @@ from functools import lru_cache
 from math import gcd, lcm
 from typing import Any
 
-from minitile.proof.constants import constants, from_numbers, made_of_loaded, subtracted
+from minitile.proof.constants import constants, from_numbers, generations, subtracted
 from minitile.proof.launches.implied import (
     Ends,
     above_of_quotient,
     below,
     ends,
     equality,
+    from_ends,
     from_facts,
     from_least,
-    from_ends,
     from_quotients,
     least_by_grid,
 )
@@ -159,28 +159,7 @@ class Registers:
         self.room, self.from_numbers = subtracted(program), from_numbers(program)
         outer = [a for a in program.loops if any(a is not b and a.head <= b.head <= a.back for b in program.loops)]
         self.around = [tuple(a for a in outer if a.head <= pc <= a.back) for pc in range(len(program.code))]
-
-        starts: dict[str, list[str]] = {}
-        for each in program.code:
-            if each.base == "mov" and each.args[0] in self.loops:
-                starts.setdefault(each.args[0], []).append(each.args[1])
-        loaded = made_of_loaded(program)
-        few = remainders(program)
-        # A name for what loops count that are looked at apart: how many loops with one start and bound come before (for
-        # the rounds that an unrolled loop leaves over: how many others), and whether a start is made of what is loaded.
-        self.generation = {
-            a.head: 2
-            * sum(
-                b.back < a.head
-                and (b.bound == a.bound or (a.bound in few and b.bound not in few))
-                and bool(program.ahead[b.back] >> a.head & 1)
-                and starts.get(a.counter) == starts.get(b.counter)
-                and [o for o in self.around[a.head] if o is not a] == [o for o in self.around[b.head] if o is not b]
-                for b in program.loops
-            )
-            + (not loaded.isdisjoint(starts.get(a.counter, ())))
-            for a in program.loops
-        }
+        self.generation = generations(program, self.around)
 
     def constants(self, base: Any) -> int:
         """Questions on a base that no counter asks are for values below this; counters from 0 may be compared with

@@ -1,8 +1,9 @@
 """What follows from answers that were given, and from the grid: so that questions in two forms get one answer.
 
-Facts are `X < n` for numbers of the launch; bounds are `difference > v`. A bound that is a quotient of X is linked with
-facts of X. A v that a shifted counter asks (registers.Registers.above) is the true number or less, so only that the
-bound is not above it follows for such a v.
+Facts are `X < n` (and `X = n`) for numbers of the launch; bounds are `difference > v`. A bound that is a quotient of X
+is linked with facts of X, and so are facts and bounds of multiples of one difference. A v that a shifted
+counter asks (registers.Registers.above) is the true number or less, so only that the bound is not above it follows for
+such a v.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from minitile.proof.values import Affine, Predicate, Value, binary, counters_in, not_negative, plus, symbol
 
+_WHOLE = ("s32", "u32", "b32")  # comparisons of numbers as they are counted
 _Terms = tuple[tuple[Any, int], ...]
 
 
@@ -118,7 +120,7 @@ def ends(asked: Iterator[tuple[_Terms, int | None, int | None]], facts: Mapping[
         if truth and (equal := equality(predicate)) and not counters_in(equal[0]):
             found.append((equal[0].terms, equal[1], equal[1]))
         known = below(predicate, truth)
-        if known is None or counters_in(known[1]):
+        if known is None or known[0] not in _WHOLE or counters_in(known[1]):
             continue
         kind, whole, limit, yes = known
         low, high = (None, limit - 1 - whole.const) if yes else (limit - whole.const, None)
@@ -140,7 +142,7 @@ def ends(asked: Iterator[tuple[_Terms, int | None, int | None]], facts: Mapping[
 
 def equality(value: Predicate) -> tuple[Affine, int] | None:
     """(X, n) of the predicate that X, without its constant, is n, for a number n of at most 30 bits."""
-    if value.expression[0] != "eq":
+    if value.expression[0] != "eq" or value.expression[1] not in _WHOLE:
         return None
     _, _, a, b = value.expression
     a, b = (b, a) if isinstance(a, int) else (a, b)
@@ -172,7 +174,7 @@ def from_ends(least: int | None, most: int | None, value: Predicate) -> int | No
             return 0
         return 0 if most is not None and most < at else 1 if least == most == at else None
     asked = below(value)
-    if asked is None:
+    if asked is None or asked[0] not in _WHOLE:
         return None
     kind, whole, limit, yes = asked
     signed = kind[0] == "s" or not_negative(whole) or (least is not None and least + whole.const >= 0)
@@ -220,9 +222,9 @@ __all__ = [
     "below",
     "ends",
     "equality",
+    "from_ends",
     "from_facts",
     "from_least",
-    "from_ends",
     "from_quotients",
     "least_by_grid",
     "ratio",

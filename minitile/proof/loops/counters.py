@@ -248,7 +248,11 @@ def _from_nothing(flow: Flow, head: int, back: int, form: Test, j: str) -> _Part
         made(line, "add.s32", limit, left, str(end)),
         made(line, "mov.b32", j, "0"),
     ]
-    return before, [made(step.line, "add.s32", j, j, str(form.by)), made(step.line, "add.s32", counter, start, j)], limit
+    return (
+        before,
+        [made(step.line, "add.s32", j, j, str(form.by)), made(step.line, "add.s32", counter, start, j)],
+        limit,
+    )
 
 
 def _down(flow: Flow, head: int, back: int, form: Test, j: str) -> _Parts:

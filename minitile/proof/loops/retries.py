@@ -27,12 +27,11 @@ def waits(flow: Flow) -> None:
     n = 0
     while n < len(flow.items):
         if _is_try(flow.items[n]):
-            _polled(flow, n)
             _wait(flow, n)
         n += 1
 
 
-def _polled(flow: Flow, at: int) -> None:
+def polls(flow: Flow) -> None:
     """A try whose success leads around what waits a while and tries again (a back-off) is tried again at once.
 
     Precondition: success leads right behind what is left out (R). R is entered from the try only and is left just if
@@ -40,6 +39,14 @@ def _polled(flow: Flow, at: int) -> None:
     that branch it goes forward only, so each way through it comes to a try. It has no effect but on registers that
     nothing reads behind it, and does not write what the first try reads.
     """
+    n = 0
+    while n < len(flow.items):
+        if _is_try(flow.items[n]):
+            _polled(flow, n)
+        n += 1
+
+
+def _polled(flow: Flow, at: int) -> None:
     each, inside, out = _behind_try(flow, at)
     if out < 0 or not flow.items[out].guard or any(i.op.partition(".")[0] not in _INSIDE or i.guard for i in inside):
         return
@@ -65,7 +72,9 @@ def _polled(flow: Flow, at: int) -> None:
     written = {name for i in flow.items[out + 1 : end] for name in flow.writes(i)}
     again = {name for i in inside for name in flow.writes(i)} | set(flow.writes(each))
     first = flow.items[at]
-    if any(out < n <= back for n in outside) or not written.isdisjoint(re.findall(r"%[\w.]+", " ".join(first.args[1:]))):
+    if any(out < n <= back for n in outside) or not written.isdisjoint(
+        re.findall(r"%[\w.]+", " ".join(first.args[1:]))
+    ):
         return
     if any(flow.is_read_from(end, name) for name in written | again):
         return
@@ -86,7 +95,8 @@ def _is_same(flow: Flow, n: int, at: int) -> bool:
     ops = {x.op.replace("test_wait", "try_wait") for x in (i, each)}
     if not _is_try(i) or len(ops) != 1:
         return False
-    return all(a == b or _literal(flow, a, n) == _literal(flow, b, at) for a, b in zip(i.args[1:3], each.args[1:3]))
+    tried = zip(i.args[1:3], each.args[1:3], strict=True)
+    return all(a == b or _literal(flow, a, n) == _literal(flow, b, at) for a, b in tried)
 
 
 def _literal(flow: Flow, arg: str, at: int) -> str:
@@ -104,7 +114,9 @@ def _ends_by_a_try(flow: Flow, first: int, out: int, back: int) -> bool:
     if at < 0 or not _is_same(flow, at, first):
         return False
     again, inside, branch = flow.items[at], flow.items[at + 1 : back], flow.items[back]
-    if any(i.labels for i in (*inside, branch)) or any(i.op.partition(".")[0] not in _INSIDE or i.guard for i in inside):
+    if any(i.labels for i in (*inside, branch)) or any(
+        i.op.partition(".")[0] not in _INSIDE or i.guard for i in inside
+    ):
         return False
     return _truth(flow, again, inside, branch, 1) is False and _truth(flow, again, inside, branch, 0) is True
 
@@ -184,4 +196,4 @@ def _truth(flow: Flow, each: Statement, inside: list[Statement], branch: Stateme
     return None if found is None else bool(found) != branch.negated
 
 
-__all__ = ["waits"]
+__all__ = ["polls", "waits"]

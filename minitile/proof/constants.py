@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from minitile.proof.text import ATOMIC, INTEGER, Program
+from minitile.proof.text import ATOMIC, INTEGER, Loop, Program
 from minitile.proof.values import NEAR, SMALL
 
 _KEEPS_COUNTER = ("mov", "add", "sub", "mad", "selp", "shfl", "cvt")
@@ -73,6 +74,46 @@ def from_numbers(program: Program) -> frozenset[str]:
     return frozenset(counters)
 
 
+def remainders(program: Program) -> frozenset[str]:
+    """Bounds of loops that are some number `and` less than 8: of the rounds that an unrolled loop leaves over."""
+    found: set[str] = set()
+    for name in {each.bound for each in program.loops}:
+        source, seen = name, set[str]()
+        while source not in seen:
+            seen.add(source)
+            # A loop that counts down computes what it counts from its start and its own counter.
+            made = [each for each in program.code if source in each.writes and each.base != "sub"]
+            source = made[0].args[1] if len(made) == 1 and made[0].base == "mov" else source
+        if len(made) == 1 and made[0].base == "and" and re.fullmatch(r"[1-7]", made[0].args[2]):
+            found.add(name)
+    return frozenset(found)
+
+
+def generations(program: Program, around: Sequence[Sequence[Loop]]) -> dict[int, int]:
+    """A name for what loops count that are looked at apart, by their heads: how many loops with one start and bound
+    come before (for the rounds that an unrolled loop leaves over: how many others), and whether a start is made of what
+    is loaded. `around`: for each instruction the loops around it that have loops within."""
+    starts: dict[str, list[str]] = {}
+    counters = {each.counter for each in program.loops}
+    for each in program.code:
+        if each.base == "mov" and each.args[0] in counters:
+            starts.setdefault(each.args[0], []).append(each.args[1])
+    loaded, few = made_of_loaded(program), remainders(program)
+    return {
+        a.head: 2
+        * sum(
+            b.back < a.head
+            and (b.bound == a.bound or (a.bound in few and b.bound not in few))
+            and bool(program.ahead[b.back] >> a.head & 1)
+            and starts.get(a.counter) == starts.get(b.counter)
+            and [o for o in around[a.head] if o is not a] == [o for o in around[b.head] if o is not b]
+            for b in program.loops
+        )
+        + (not loaded.isdisjoint(starts.get(a.counter, ())))
+        for a in program.loops
+    }
+
+
 def made_of_loaded(program: Program) -> frozenset[str]:
     """Registers in which there may be what is computed of what is loaded from memory."""
     found: set[str] = set()
@@ -88,4 +129,4 @@ def made_of_loaded(program: Program) -> frozenset[str]:
         found |= more
 
 
-__all__ = ["constants", "from_numbers", "made_of_loaded", "subtracted"]
+__all__ = ["constants", "from_numbers", "generations", "subtracted"]

@@ -7,21 +7,14 @@ a symbol's residue were.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, lcm
 from typing import Any
 
-from minitile.proof.constants import constants, from_numbers, made_of_loaded, subtracted
-from minitile.proof.launches.implied import (
-    above_of_quotient,
-    from_facts,
-    from_least,
-    from_quotients,
-    least_by_grid,
-    least_of_sizes,
-)
+from minitile.proof.constants import constants, from_numbers, generations, subtracted
+from minitile.proof.launches import implied as consequences
 from minitile.proof.operations import computed, is_real
 from minitile.proof.shortcuts.blocks import Block
 from minitile.proof.state import ALL, State, Warp, lanes_in
@@ -143,12 +136,12 @@ class Registers:
         self.asked = False  # whether an answer was made use of
         self.left: dict[tuple[Any, ...], tuple[Value, ...]] = {}  # what blocks leave, by place and what they read
         self.literals: dict[str, Value] = {}
-        self.in_grid = least_by_grid(launch.grid)
+        self.in_grid = consequences.least_by_grid(launch.grid)
         self.wide = {name for each in program.code for name in wide(each)}
         self.wanted: dict[Any, int] = {}  # moduli by which counters would have to be known
         given = {("param", name): (n, 0) for name, n in launch.divides.items() if n >= WORTHWHILE}
         self.residues = given | {key: each for key, each in residues.items() if is_symbol(key)}
-        self.least = least_of_sizes(launch.least, self.residues)
+        self.least = consequences.least_of_sizes(launch.least, self.residues)
         self.since = {key[1] for key in residues if key and not is_symbol(key)}
         self.modulus = lcm(*(modulus for modulus, _ in residues.values()), 2 if given else 1)
         self.small = 1 + max((abs(n) for n in constants(program) if abs(n) < SMALL), default=0)
@@ -156,27 +149,7 @@ class Registers:
         self.room, self.from_numbers = subtracted(program), from_numbers(program)
         outer = [a for a in program.loops if any(a is not b and a.head <= b.head <= a.back for b in program.loops)]
         self.around = [tuple(a for a in outer if a.head <= pc <= a.back) for pc in range(len(program.code))]
-
-        starts: dict[str, list[str]] = {}
-        for each in program.code:
-            if each.base == "mov" and each.args[0] in self.loops:
-                starts.setdefault(each.args[0], []).append(each.args[1])
-        loaded = made_of_loaded(program)
-        # A name for what loops count that are looked at apart: how many loops with one start and bound come before, and
-        # whether a start is made of what is loaded.
-        self.generation = {
-            a.head: 2
-            * sum(
-                b.back < a.head
-                and b.bound == a.bound
-                and bool(program.ahead[b.back] >> a.head & 1)
-                and starts.get(a.counter) == starts.get(b.counter)
-                and [o for o in self.around[a.head] if o is not a] == [o for o in self.around[b.head] if o is not b]
-                for b in program.loops
-            )
-            + (not loaded.isdisjoint(starts.get(a.counter, ())))
-            for a in program.loops
-        }
+        self.generation = generations(program, self.around)
 
     def constants(self, base: Any) -> int:
         """Questions on a base that no counter asks are for values below this; counters from 0 may be compared with
@@ -322,10 +295,13 @@ class Registers:
             return second if first in (0, 1) or second == ends else UNIFORM
         if value in state.facts:
             return state.facts[value]
-        said = from_facts(state.facts, value), from_least(self.least, value)
-        for implied in (*said, from_quotients(state.oracle, LAUNCH, value)):
+        said = consequences.from_facts(state.facts, value), consequences.from_least(self.least, value)
+        for implied in (*said, consequences.from_quotients(state.oracle, LAUNCH, value)):
             if implied is not None:
                 return implied
+        about = (consequences.equality(value) or (None,))[0] or (consequences.below(value) or (None, None))[1]
+        if about and (implied := consequences.from_ends(*self.ends(state, about.terms), value)) is not None:
+            return implied
         if ask:
             order = tuple(sorted({v.value for v in counters_in(value)}, reverse=True)[:1])
             raise Fork(Question("fact", value, 0, order))
@@ -390,13 +366,31 @@ class Registers:
                 return 1
             if high is not None and value >= high:
                 return 0
-            implied = above_of_quotient(state.facts, difference, value)
+            implied = consequences.above_of_quotient(state.facts, difference, value)
             if implied == 0 or (implied is not None and small):
                 return implied  # a counter that was shifted stands for more: what is not above it is not above that
             if small:
                 break
+        least, most = self.ends(state, difference)
+        if most is not None and most <= value * scale:
+            return 0
+        if small and least is not None and least > value * scale:
+            return 1
         order = tuple(v.value if isinstance(v, Counter) else v for v in base[1] if v is not TOP and v is not UNIFORM)
         raise Fork(Question("bound", key, value, (*order, value)))
+
+    def ends(self, state: State, difference: Any) -> consequences.Ends:
+        """What answers for numbers of the launch say that a difference is at least and at most."""
+        if counters_in(Affine(difference, 0)):
+            return None, None
+
+        def asked() -> Iterator[tuple[Any, int | None, int | None]]:
+            for (base, other), (low, high) in state.oracle.items():
+                if base[2] == LAUNCH:
+                    unit = self.divisor(base, other)
+                    yield other, unit * (low + 1) if low > FAR else None, None if high is None else unit * high
+
+        return consequences.ends(asked(), state.facts, difference)
 
     def divisor(self, base: Any, difference: Any) -> int:
         """What a difference is known to be a multiple of; questions ask for the quotient. It divides all shifts."""

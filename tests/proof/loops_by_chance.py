@@ -186,7 +186,7 @@ class Writer:
 
     def wait(self) -> None:
         at, rng = self.label(), self.rng
-        form = rng.randrange(4)
+        form = rng.randrange(5)
         place = rng.choice(["%s", "%a0", "%c0"])
         try_wait = f"mbarrier.try_wait.parity.shared.b64 %p5, [{place}], {rng.choice(['0', '%a1', '%c0'])};"
         if form == 0:
@@ -209,9 +209,25 @@ class Writer:
             self.put(f"@{rng.choice(['', '!'])}%p6 bra {at};")
         elif form == 2:
             self.put(f"{at}:", try_wait, "not.pred %p6, %p5;", f"@%p6 bra {at};")
+        elif form == 3:
+            self.poll(at, try_wait)
         else:
             end = self.label()
             self.put(f"{at}:", try_wait, f"@%p5 bra {end};", f"bra {at};", f"{end}:")
+
+    def poll(self, at: str, try_wait: str) -> None:
+        """A wait with a back-off, or what only looks so."""
+        rng, end, over = self.rng, self.label(), self.label()
+        found = ["selp.u32 %q, 1, 0, %p5;", f"setp.{rng.choice(['ne'] * 5 + ['eq'])}.s32 %p6, %q, 0;"]
+        self.put(try_wait, *found, f"@%p6 bra {end};", "mov.u32 %q3, 8;", f"{at}:")
+        more = ["add.s32 %a0, %a0, 1;", "mov.u32 %a1, 1;", "st.shared.u32 [%s], %q3;", f"@%p4 bra {end};"]
+        self.put("setp.lt.s32 %p7, %q3, 64;", f"@%p7 bra {over};", "nanosleep.u32 %q3;")
+        self.put(*([rng.choice(more)] if rng.random() < 0.4 else []), f"{over}:", "add.s32 %q3, %q3, 8;")
+        again = try_wait if rng.random() < 0.7 else try_wait.replace("], ", rng.choice(["], 1", "+8], "]))
+        test = "setp.eq.s32 %p6, %q, 0;" if rng.random() < 0.8 else rng.choice(["", "setp.lt.s32 %p6, %q3, 99;"])
+        self.put(again, found[0], *([test] if test else []), f"@%p6 bra {at};", f"{end}:")
+        if rng.random() < 0.2:
+            self.put(f"st.shared.u32 [%s], {rng.choice(['%q', '%q3'])};")
 
     def body(self, depth: int, counter: str) -> None:
         rng = self.rng

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -9,9 +10,16 @@ import pytest
 
 import minitile as mt
 from minitile.proof import Launch, Refused, answer, check, explore
-from minitile.proof.launches.implied import above_of_quotient, from_facts, from_quotients, least_by_grid
+from minitile.proof.launches.implied import (
+    above_of_quotient,
+    ends,
+    from_ends,
+    from_facts,
+    from_quotients,
+    least_by_grid,
+)
 from minitile.proof.launches.witness import evaluate, witness
-from minitile.proof.values import Predicate, binary, compare, symbol
+from minitile.proof.values import Affine, Predicate, binary, compare, symbol
 from minitile.tools.proving import launch_facts
 from tests.proof.test_text import HEAD, LOAD, LOOP, OTHER, STORE, verdict
 
@@ -38,6 +46,66 @@ def test_what_follows_is_true(k):
                 assert from_quotients(bounds, -2, asked) is None  # numbers that may have been shifted
     for v in range(5):
         assert above_of_quotient(facts, STEPS.terms, v) in (None, int(k // 32 > v))
+
+
+def scaled(by: int, more: int = 0):
+    return binary("add", "s32", binary("mul", "s32", K, by % 2**32), more % 2**32)
+
+
+FORMS = [(by, more) for by in (1, 2, 4, -1, -4) for more in (-3, 0, 2)]
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 5, 8])
+def test_what_multiples_say_is_true(k):
+    """For a number k each answer that follows from others, on multiples of it, is the one that k gives."""
+    rng, followed = random.Random(k), 0
+
+    def fact():
+        (by, more), n = rng.choice(FORMS), rng.randrange(24)
+        name, kind = rng.choice([("lt", "s32"), ("lt", "u32"), ("gt", "s32"), ("ge", "u32"), ("eq", "s32")])
+        x = by * k + more
+        a, b = (x % 2**32, n) if kind == "u32" else (x, n)
+        return compare(name, kind, scaled(by, more), n), {"lt": a < b, "gt": a > b, "ge": a >= b, "eq": a == b}[name]
+
+    for _ in range(2000):
+        facts = {}
+        for _ in range(rng.randrange(4)):
+            value, truth = fact()
+            if value.expression[0] == "not":
+                value, truth = value.expression[1], not truth
+            facts[value] = int(truth)
+        bounds = []
+        for by in rng.sample([1, 2, 4, -1, -4], 2):
+            low, high = by * k - abs(by) * rng.randrange(3), by * k + abs(by) * rng.randrange(3)
+            bounds.append((scaled(by).terms, rng.choice([None, low]), rng.choice([None, high])))
+        value, truth = fact()
+        if value.expression[0] == "not":
+            value, truth = value.expression[1], not truth
+        (terms,) = {each.terms for each in value.expression if isinstance(each, Affine)}
+        low, high = ends(iter(bounds), facts, terms)
+        number = terms[0][1] * k
+        assert low is None or low <= number
+        assert high is None or number <= high
+        found = from_ends(low, high, value)
+        assert found in (None, int(truth))
+        followed += found is not None
+    assert followed > 500
+
+
+def test_what_multiples_say():
+    four, down = scaled(4).terms, scaled(-4).terms
+    assert ends(iter([(four, 8, None)]), {}, down) == (None, -8)
+    assert ends(iter([]), {less(9, scaled(4)): 1}, down) == (None, -12)  # a multiple of 4
+    assert ends(iter([]), {less(scaled(4), 9): 1}, four) == (None, 8)
+    assert ends(iter([]), {compare("eq", "s32", K, 3): 1}, four) == (12, 12)
+    assert ends(iter([]), {compare("eq", "s32", K, 3): 0}, four) == (None, None)
+    assert from_ends(None, None, compare("eq", "s32", scaled(4), 6)) == 0
+    assert ends(iter([(binary("add", "s32", K, symbol("param", "N")).terms, 8, None)]), {}, four) == (None, None)
+    small = compare("lt", "u32", scaled(1, -1), 3)  # 1 ≤ K < 4
+    assert ends(iter([]), {small: 1}, K.terms) == (1, 3)
+    assert ends(iter([]), {small: 0}, K.terms) == (None, None)  # it may be 0
+    assert ends(iter([(K.terms, 1, None)]), {small: 0}, K.terms) == (4, None)
+    assert ends(iter([]), {compare("lt", "s16", K, 3): 1}, K.terms) == (None, None)
 
 
 def test_what_follows():
@@ -116,11 +184,21 @@ def test_a_witness():
     assert witness([holds(symbol("region", "text"), 2)], {}, launch) is None  # of something else than numbers
 
 
-@pytest.mark.parametrize(("n", "found"), [(11, "refused"), (12, "fault")])
-def test_a_run_that_no_numbers_give_is_no_fault(n, found):
-    """A race where N is 11 at least and 3 N below 3 n: the two are asked as if they were of two numbers."""
+@pytest.mark.parametrize(("n", "found"), [(11, "proved"), (12, "fault")])
+def test_multiples_in_a_text(n, found):
+    """A race where N is 11 at least and 3 N below 3 n."""
     body = f"""ld.param.s32 %r6, [N]; mul.lo.s32 %r7, %r6, 3;
     setp.lt.s32 %p4, %r6, 11; @%p4 bra.uni $e; setp.ge.s32 %p4, %r7, {3 * n}; @%p4 bra.uni $e;
+    {STORE} {OTHER} {LOAD}"""
+    text = HEAD.format(threads=64, shared=4096) + body + "\n$e:\n  ret;\n}\n"
+    assert answer(text, Launch({"T": 1024})).verdict == found
+
+
+@pytest.mark.parametrize(("n", "found"), [(11, "refused"), (12, "fault")])
+def test_a_run_that_no_numbers_give_is_no_fault(n, found):
+    """A race where N is 11 at least and N + %ctaid.x below n: the two are asked as if they were of two numbers."""
+    body = f"""ld.param.s32 %r6, [N]; mov.u32 %r7, %ctaid.x; add.s32 %r7, %r6, %r7;
+    setp.lt.s32 %p4, %r6, 11; @%p4 bra.uni $e; setp.ge.s32 %p4, %r7, {n}; @%p4 bra.uni $e;
     {STORE} {OTHER} {LOAD}"""
     text = HEAD.format(threads=64, shared=4096) + body + "\n$e:\n  ret;\n}\n"
     assert answer(text, Launch({"T": 1024})).verdict == found

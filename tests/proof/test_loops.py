@@ -26,6 +26,12 @@ STRIDE = "mov.u32 %x, %ctaid.x; ld.param.u32 %n, [N]; mov.u32 %t, %x; L: add.s32
 )
 START = "sub.s32 %c, %a, %b; L: bar.sync 1; add.s32 %c, %c, 1; setp.lt.s32 %p, %c, %n; @%p bra L;"
 RETRY = f"L: {TRY} selp.b32 %r, 1, 0, %p; setp.eq.s32 %q, %r, 0; @%q bra L;"
+POLL = (
+    f"{TRY} selp.b32 %r, 1, 0, %p; setp.ne.s32 %q, %r, 0; @%q bra X; mov.u32 %t, 8; L: setp.lt.s32 %v, %t, 64; "
+    f"@%v bra M; nanosleep.u32 %t; M: add.s32 %t, %t, %t; {TRY} selp.b32 %r, 1, 0, %p; setp.eq.s32 %q, %r, 0; "
+    "@%q bra L; X: ld.shared.u32 %a, [%b]; ret;"
+)
+LATER = POLL.rindex(TRY)  # where the second try stands
 HEAD = "L: mov.u32 %x, 1; setp.ge.s32 %p, %c, %n; @%p bra E; st.shared.u32 [%s], %c; bra L; E: ret;"
 # Each rewrite, a text that it rewrites, and such that lack one part of its precondition.
 CASES = {
@@ -56,6 +62,32 @@ CASES = {
             "another try with each": RETRY.replace("L:", f"L: {TRY}"),
             "a guard between": RETRY.replace("selp", "@%w selp"),
             "another way into it": RETRY.replace("setp", "M: setp") + " @%w bra M;",
+        },
+    ),
+    retries.polls: (
+        POLL,
+        {
+            "it gives up": POLL.replace("eq.s32 %q, %r, 0", "lt.s32 %q, %t, 9000"),
+            "it ends when the phase is not complete": POLL.replace("@%q bra L", "@!%q bra L"),
+            "it goes on when the phase is not complete": POLL.replace("@%q bra X", "@!%q bra X"),
+            "another phase is tried then": POLL[:LATER] + POLL[LATER:].replace("%h", "%i"),
+            "another mbarrier is tried then": POLL[:LATER] + POLL[LATER:].replace("[%s]", "[%i]"),
+            "a token is tried then": POLL[:LATER] + POLL[LATER:].replace(".parity", ""),
+            "a way out before the try": POLL.replace("@%v bra M", "@%v bra X"),
+            "a way around the try": POLL.replace("@%v bra M", "@%v bra N").replace("%p; setp.eq", "%p; N: setp.eq"),
+            "a loop in it": POLL.replace("M: add", "M: @%w bra L; add"),
+            "a try is missing": POLL[:LATER] + POLL[LATER:].replace(TRY, "mov.pred %p, %w;"),
+            "a phase that it writes": POLL.replace("nanosleep", "mov.u32 %h, 1; nanosleep"),
+            "a store": POLL.replace("nanosleep.u32 %t", "st.shared.u32 [%b], %t"),
+            "a load": POLL.replace("nanosleep.u32 %t", "ld.shared.u32 %t, [%b]"),
+            "an arrival": POLL.replace("nanosleep.u32 %t", "mbarrier.arrive.shared.b64 _, [%s]"),
+            "a barrier": POLL.replace("nanosleep.u32 %t", "bar.sync 0"),
+            "an end": POLL.replace("nanosleep.u32 %t", "ret"),
+            "how long it took is read": POLL.replace("ret;", "st.shared.u32 [%b], %t; ret;"),
+            "what it found is read": POLL.replace("ret;", "st.shared.u32 [%b], %r; ret;"),
+            "what it found is read by a guard": POLL.replace("ret;", "@%q st.shared.u32 [%b], %a; ret;"),
+            "another way into it": POLL + " Y: bra M;",
+            "more behind it before the end": POLL.replace("X: ld", "ld").replace("ret;", "X: ret;"),
         },
     ),
     rotation.straighten: (
@@ -192,6 +224,22 @@ def test_a_precondition(rewrite, name):
     """What lacks it is left alone."""
     before, after = texts_of(rewrite, CASES[rewrite][1][name])
     assert before == after
+
+
+@pytest.mark.parametrize("where", ["at", "ahead"])
+def test_a_phase_by_another_register(where):
+    """A number is one in two registers; it is not known to be where a way leads around the statement that sets it."""
+    begin = "mov.u32 %h, 0; mov.u32 %i, 0; " if where == "at" else "mov.u32 %h, 0; @%w bra S; mov.u32 %i, 0; S: "
+    before, after = texts_of(retries.polls, begin + POLL[:LATER] + POLL[LATER:].replace("%h", "%i"))
+    assert (before != after) == (where == "at")
+
+
+def test_a_loop_up_to_a_number():
+    """It counts from 0, whatever its counter starts at; without a sign it is counted as it was."""
+    _, after = texts_of(counters.count, UP.replace("%n", "5"))
+    assert "mov.b32 %_0c1, 0" in after[3]
+    _, after = texts_of(counters.count, UP.replace("%n", "5").replace("s32 %p", "u32 %p"))
+    assert not any(each.endswith("%_0c1, 0") for each in after)
 
 
 def same(seeds: range) -> int:

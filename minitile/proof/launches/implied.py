@@ -1,17 +1,21 @@
 """What follows from answers that were given, and from the grid: so that questions in two forms get one answer.
 
-Facts are `X < n` for numbers of the launch; bounds are `difference > v`. A bound that is a quotient of X is linked with
-facts of X. A v that a shifted counter asks (registers.Registers.above) is the true number or less, so only that the
-bound is not above it follows for such a v.
+Facts are `X < n` (and `X = n`) for numbers of the launch; bounds are `difference > v`. A bound that is a quotient of X
+is linked with facts of X, and so are facts and bounds of multiples of one difference. A v that a shifted
+counter asks (registers.Registers.above) is the true number or less, so only that the bound is not above it follows for
+such a v.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from math import ceil, floor, gcd
 from typing import Any
 
-from minitile.proof.values import Affine, Predicate, Value, binary, plus, symbol
+from minitile.proof.values import Affine, Predicate, Value, binary, counters_in, not_negative, plus, symbol
 
+_WHOLE = ("s32", "u32", "b32")  # comparisons of numbers as they are counted
 _Terms = tuple[tuple[Any, int], ...]
 
 
@@ -114,6 +118,89 @@ def from_quotients(oracle: Mapping[Any, tuple[int, int | None]], launch: int, va
     return None
 
 
+Ends = tuple[int | None, int | None]
+
+
+def ends(asked: Iterator[tuple[_Terms, int | None, int | None]], facts: Mapping[Predicate, int], terms: _Terms) -> Ends:
+    """What a difference is at least and at most, if true answers on its multiples say it: 4·q > 4, -4·q > -8 and
+    4·q < 9 are of one q. `asked`: differences, what they are at least and at most."""
+    found = [(each, low, high) for each, low, high in asked]
+    unsigned = []
+    for predicate, truth in facts.items():
+        if truth and (equal := equality(predicate)) and not counters_in(equal[0]):
+            found.append((equal[0].terms, equal[1], equal[1]))
+        known = below(predicate, truth)
+        if known is None or known[0] not in _WHOLE or counters_in(known[1]):
+            continue
+        kind, whole, limit, yes = known
+        low, high = (None, limit - 1 - whole.const) if yes else (limit - whole.const, None)
+        if kind[0] == "s" or not_negative(whole):
+            found.append((whole.terms, low, high))
+        elif yes:
+            found.append((whole.terms, -whole.const, high))
+        else:
+            unsigned.append((whole.terms, -whole.const, low))
+    least, most = _ends(found, terms)
+    for other, zero, low in unsigned:  # not below 0, so without a sign it is what it is with one
+        lowest = _ends(found, other)[0]
+        if lowest is not None and lowest >= zero:
+            more, less = _ends([(other, low, None)], terms)
+            least = max((v for v in (least, more) if v is not None), default=None)
+            most = min((v for v in (most, less) if v is not None), default=None)
+    return least, most
+
+
+def equality(value: Predicate) -> tuple[Affine, int] | None:
+    """(X, n) of the predicate that X, without its constant, is n, for a number n of at most 30 bits."""
+    if value.expression[0] != "eq" or value.expression[1] not in _WHOLE:
+        return None
+    _, _, a, b = value.expression
+    a, b = (b, a) if isinstance(a, int) else (a, b)
+    if not isinstance(a, Affine) or not isinstance(b, int) or not a.terms or not 0 <= b < 1 << 30:
+        return None
+    return a, b - a.const
+
+
+def _ends(found: list[tuple[_Terms, int | None, int | None]], terms: _Terms) -> Ends:
+    least: list[Fraction] = []
+    most: list[Fraction] = []
+    for other, low, high in found:
+        times = ratio(other, terms)
+        if times is None:
+            continue
+        down, up = (low, high) if times > 0 else (high, low)
+        least += [] if down is None else [times * down]
+        most += [] if up is None else [times * up]
+    unit = gcd(*(c for _, c in terms))  # the difference is a multiple of it
+    low = max((unit * ceil(v / unit) for v in least), default=None)
+    return low, min((unit * floor(v / unit) for v in most), default=None)
+
+
+def from_ends(least: int | None, most: int | None, value: Predicate) -> int | None:
+    """The truth of X < n, or of the contrary, where what X without its constant is at least and at most says it."""
+    if equal := equality(value):
+        at = equal[1]
+        if at % gcd(*(c for _, c in equal[0].terms)) or (least is not None and at < least):
+            return 0
+        return 0 if most is not None and most < at else 1 if least == most == at else None
+    asked = below(value)
+    if asked is None or asked[0] not in _WHOLE:
+        return None
+    kind, whole, limit, yes = asked
+    signed = kind[0] == "s" or not_negative(whole) or (least is not None and least + whole.const >= 0)
+    if signed and least is not None and least + whole.const >= limit:
+        return 1 - yes
+    return yes if signed and most is not None and most + whole.const < limit else None
+
+
+def ratio(a: _Terms, b: _Terms) -> Fraction | None:
+    """b / a, if that is one number for all launches; else None."""
+    if len(a) != len(b) or not a or any(x != y for (x, _), (y, _) in zip(a, b, strict=True)):
+        return None
+    times = Fraction(b[0][1], a[0][1])
+    return times if all(c * times == d for (_, c), (_, d) in zip(a, b, strict=True)) else None
+
+
 def size_of_grid(expression: Any) -> Value:
     """An expression of text.Launch's `grid` as the value that a text computes of it."""
     if isinstance(expression, int):
@@ -142,10 +229,15 @@ def least_by_grid(grid: Mapping[str, Any]) -> dict[_Terms, int]:
 
 __all__ = [
     "above_of_quotient",
+    "below",
+    "ends",
+    "equality",
+    "from_ends",
     "from_facts",
     "from_least",
     "from_quotients",
     "least_by_grid",
     "least_of_sizes",
+    "ratio",
     "size_of_grid",
 ]

@@ -3,7 +3,7 @@
 | module | what it rewrites |
 |---|---|
 | `division` | a product by a factor and a shift, where that is a division |
-| `retries` | waits that are tried again behind arithmetic |
+| `retries` | waits that are tried again behind arithmetic, or after a while |
 | `rotation` | loops that are tested at their head; branches around jumps |
 | `unrolled` | loops of a few rounds at most |
 | `counters` | tests of loops that count down, to `!=`, to `<=`, by a sum, or by a register that another loop has too |
@@ -21,14 +21,28 @@ from collections.abc import Callable, Sequence
 from minitile.proof.loops.counters import copies, count, offsets
 from minitile.proof.loops.division import quotients
 from minitile.proof.loops.flow import Flow
-from minitile.proof.loops.retries import waits
+from minitile.proof.loops.retries import polls, waits
 from minitile.proof.loops.rotation import rotate, straighten
 from minitile.proof.loops.strides import strided
 from minitile.proof.loops.sums import follow, numbers, starts
 from minitile.proof.loops.unrolled import unroll
 from minitile.proof.reading import Statement
 
-REWRITES = (quotients, numbers, straighten, waits, rotate, unroll, copies, offsets, strided, count, follow, starts)
+REWRITES = (
+    quotients,
+    numbers,
+    straighten,
+    polls,
+    waits,
+    rotate,
+    unroll,
+    copies,
+    offsets,
+    strided,
+    count,
+    follow,
+    starts,
+)
 
 
 def canonical(

@@ -5,6 +5,7 @@ before                                       after, with a counter j that nothin
 `y = c + r; …; y < e`                        `…; c < e - r`
 `c += k; …; c <= e` (or `c + 1 < e`, `c < e` `j += k; c = j; …; j < e + 1`, where j starts as c does
  with a register that other loops have too)
+`c += k; …; c < 5`, from what is no number    `j += k; c = start + j; …; j < 5 - start`, where j starts at 0
 `c -= k; …; c > e`                           `j += k; c = start - j; …; j < start - e`, where j starts at 0
 `c != e`                                     as by `<`, or as by `>` if c goes down
 
@@ -188,7 +189,8 @@ def _recount(flow: Flow, head: int, back: int, form: Test) -> None:
     line, branch = flow.items[back].line, flow.items[back]
     j, truth = flow.register(), flow.register()
     kind = "s32" if form.kind == "b32" or form.by < 0 else form.kind
-    before, stepped, limit = (_up if form.by > 0 else _down)(flow, head, back, form, j)
+    change = _from_nothing if _is_far_away(flow, head, back, form) else _up if form.by > 0 else _down
+    before, stepped, limit = change(flow, head, back, form, j)
     behind = [flow.items[form.place], made(line, f"setp.lt.{kind}", truth, j, limit)]
     first = [*before[:-1]]
     if _is_doubtful(form):
@@ -227,6 +229,30 @@ def _up(flow: Flow, head: int, back: int, form: Test, j: str) -> _Parts:
         return [begin], stepped, form.bound
     limit = flow.register()
     return [made(line, "add.s32", limit, form.bound, str(offset)), begin], stepped, limit
+
+
+def _is_far_away(flow: Flow, head: int, back: int, form: Test) -> bool:
+    """Whether a loop goes up, with a sign, from what is no number to a number."""
+    ends = form.by > 0 and form.kind != "u32" and number(form.bound) is not None
+    return ends and number(start_of(flow, form.counter, head, back)) is None
+
+
+def _from_nothing(flow: Flow, head: int, back: int, form: Test, j: str) -> _Parts:
+    """j is counter - start, so counter + more < bound just if j < bound - more - start."""
+    line, step, counter = flow.items[back].line, flow.items[form.at], form.counter
+    start, left, limit = flow.register(), flow.register(), flow.register()
+    end = (number(form.bound) or 0) - form.more + int(form.how == "le")
+    before = [
+        made(line, "mov.b32", start, counter),
+        made(line, "sub.s32", left, "0", start),
+        made(line, "add.s32", limit, left, str(end)),
+        made(line, "mov.b32", j, "0"),
+    ]
+    return (
+        before,
+        [made(step.line, "add.s32", j, j, str(form.by)), made(step.line, "add.s32", counter, start, j)],
+        limit,
+    )
 
 
 def _down(flow: Flow, head: int, back: int, form: Test, j: str) -> _Parts:

@@ -119,6 +119,28 @@ class Flow:
                 todo.append(n + 1)
         return False
 
+    def is_read_from(self, place: int, name: str) -> bool:
+        """Whether a register may be read on some way from a statement, before it is written again."""
+        todo, seen = [place], set[int]()
+        while todo:
+            n = todo.pop()
+            if n in seen or not 0 <= n < len(self.items):
+                continue
+            seen.add(n)
+            each = self.items[n]
+            written = name in self.writes(each)
+            if name in _read(each, written):
+                return True
+            if written and not each.guard:
+                continue
+            if each.op.startswith("bra"):
+                if each.op not in _BRANCHES or len(each.args) != 1:
+                    return True
+                todo.append(self.target(each))
+            if each.guard or each.op not in (*_BRANCHES, "ret", "exit", "trap"):
+                todo.append(n + 1)
+        return False
+
     def is_reached(self, place: int, without: int) -> bool:
         """Whether some way from the start leads to a statement and not past another."""
         todo, seen = [0], {without}

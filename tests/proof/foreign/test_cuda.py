@@ -1,5 +1,6 @@
 """CUDA programs as nvcc compiles them (texts/cuda): a block of two dimensions, scalars in shared memory, loops of one
-thread, registers' numbers of some lanes only, waits as inline assembly. Each is proved; without any one of its
+thread, registers' numbers of some lanes only, waits as inline assembly, `cuda::barrier` and its back-off,
+`cuda::pipeline`, loops unrolled by 4 beside rings of 2, 3 and 4 slots. Each is proved; without any one of its
 synchronising instructions it is not."""
 
 from __future__ import annotations
@@ -21,8 +22,16 @@ LAUNCHES = {
     "roles_by_registers": Launch({}, 160),
     "turns": Launch({"k_param_0": 4096}, 384),
     "products": Launch({"k_param_0": 8192, "k_param_1": 2048}, 256),
+    "arrivals": Launch({}, 256),
+    "split_arrival": Launch({}, 256),
+    "backoff": Launch({}, 256),
+    "pipeline": Launch({}, 128),
+    "double_buffer": Launch({}, 256),
+    "rows": Launch({}, 256),
+    "ring_of_threads": Launch({}, 256),
+    "ring_of_copies": Launch({}, 160),
 }
-QUICK = ("transpose", "histogram", "compaction", "bulk_copies")
+QUICK = ("transpose", "histogram", "compaction", "bulk_copies", "arrivals", "split_arrival", "backoff", "pipeline")
 FAULTS = [
     ("bulk_copies", "xor.b32", "and.b32", "a parity that is not flipped"),
     ("bulk_copies", ".read 0;", ".read 1;", "a tile is fetched into what is being stored"),
@@ -30,13 +39,27 @@ FAULTS = [
     ("histogram", "atom.shared.add.u32 %r17, [%r16], 1;", "st.shared.u32 [%r16], %r17;", "counts that are no atomics"),
     ("compaction", "bar.sync 0;", "bar.warp.sync -1;", "barriers of warps"),
     ("transpose", "bar.sync 0;", "", "no barrier"),
+    ("arrivals", "setp.eq.s32 %p7, %r28, 0;", "setp.lt.s32 %p7, %r44, 16;", "a wait that gives up"),
+    ("arrivals", "[%r21], %r22;", "[%r21], 2;", "each thread arrives twice"),
+    ("split_arrival", "setp.eq.s32 %p6", "setp.ne.s32 %p6", "goes on when the phase is not complete"),
+    ("backoff", "mov.u32 %r24, 0;", "mov.u32 %r24, 1;", "is tried again for another phase"),
+    ("backoff", "@%p3 bra", "@!%p3 bra", "goes on when the phase is not complete"),
+    ("pipeline", "cp.async.wait_group 1;", "cp.async.wait_group 2;", "waits for all but two copies"),
+    ("double_buffer", "cp.async.wait_group 1;", "cp.async.wait_group 2;", "waits for all but two groups"),
+    ("rows", "barrier.sync 0;", "bar.warp.sync -1;", "barriers of warps"),
+    ("ring_of_threads", "[%r41], %r50;", "[%r41], 64;", "a slot is free when half of its readers are done"),
+    ("ring_of_copies", "mov.u32 %r50, 4;", "mov.u32 %r50, 3;", "a slot is free when three of four warps are done"),
 ]
 SYNCHRONISES = re.compile(
-    r" *(?:bar\.|mbarrier\.(?:arrive|try_wait)|fence\.|wgmma\.(?:fence|wait|commit)|cp\.async\.bulk\.(?:wait|commit))"
+    r" *(?:bar(?:rier)?\.|mbarrier\.(?:arrive|try_wait)|fence\.|wgmma\.(?:fence|wait|commit)|cp\.async\.wait|"
+    r"cp\.async\.bulk\.(?:wait|commit))"
 )
 # Such lines that nothing would miss, by their number among these.
 SPARE = {
-    "turns": {9}  # the other warpgroup's turn lies between what is read and what is written next
+    "turns": {9},  # the other warpgroup's turn lies between what is read and what is written next
+    # In the n mod 4 rounds that are left over at the end: what was read there is never written again.
+    "ring_of_threads": {20},
+    "ring_of_copies": {29, 30, 31},
 }
 
 

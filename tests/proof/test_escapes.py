@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ml_dtypes
+import numpy as np
 import pytest
 
-from tests.proof.escapes import every, summary, verdicts
+from tests.proof.escapes import every, filled, summary, verdicts
 
 
 def test_a_summary():
@@ -14,6 +16,15 @@ def test_a_summary():
     assert said == (
         "5 mutants: 1 fault, 3 proved, 1 refused; of the proved ones 1 have faults of global memory, 1 escaped"
     )
+
+
+def test_arguments_of_zeros_are_filled():
+    """Results cannot tell a fault on zeros. Sizes, indices and what holds numbers already stay."""
+    found = filled(np.zeros((64, 8), ml_dtypes.bfloat16))
+    assert set(np.unique(found.astype(np.float32))) == {-2, -1, 0, 1, 2}
+    assert found.dtype == ml_dtypes.bfloat16
+    for value in (7, np.zeros(4, np.int32), np.ones(4, np.float32)):
+        assert filled(value) is value
 
 
 @pytest.mark.slow

@@ -15,8 +15,10 @@ from minitile.proof.launches.implied import (
     ends,
     from_ends,
     from_facts,
+    from_least,
     from_quotients,
     least_by_grid,
+    least_of_sizes,
 )
 from minitile.proof.launches.witness import evaluate, witness
 from minitile.proof.values import Affine, Predicate, binary, compare, symbol
@@ -106,6 +108,20 @@ def test_what_multiples_say():
     assert ends(iter([]), {small: 0}, K.terms) == (None, None)  # it may be 0
     assert ends(iter([(K.terms, 1, None)]), {small: 0}, K.terms) == (4, None)
     assert ends(iter([]), {compare("lt", "s16", K, 3): 1}, K.terms) == (None, None)
+
+
+@pytest.mark.parametrize("least", [0, 1, 11, 12, 13, 25])
+def test_what_sizes_by_residues_are_at_least(least):
+    """K = 12·q + r is `least` at least: the smallest such q, and no smaller one, is named."""
+    for residue in range(12):
+        residues = {("param", "K"): (12, residue)}
+        found = least_of_sizes({"K": least}, residues)
+        assert found["quotient", ("param", "K")] == next(q for q in range(9) if 12 * q + residue >= least)
+    assert least_of_sizes({}, residues) == {}
+    times = Affine(((("quotient", ("param", "K")), 12),), 0)
+    assert from_least(least_of_sizes({"K": 1}, {("param", "K"): (12, 0)}), less(times, 12)) == 0
+    assert from_least(least_of_sizes({"K": 1}, {("param", "K"): (12, 0)}), less(times, 13)) is None
+    assert from_least({}, less(times, 0 + 1)) is None
 
 
 def test_what_follows():

@@ -165,7 +165,7 @@ def _ends(found: list[tuple[_Terms, int | None, int | None]], terms: _Terms) -> 
     least: list[Fraction] = []
     most: list[Fraction] = []
     for other, low, high in found:
-        times = ratio(other, terms)
+        times = _ratio(other, terms)
         if times is None:
             continue
         down, up = (low, high) if times > 0 else (high, low)
@@ -193,7 +193,7 @@ def from_ends(least: int | None, most: int | None, value: Predicate) -> int | No
     return yes if signed and most is not None and most + whole.const < limit else None
 
 
-def ratio(a: _Terms, b: _Terms) -> Fraction | None:
+def _ratio(a: _Terms, b: _Terms) -> Fraction | None:
     """b / a, if that is one number for all launches; else None."""
     if len(a) != len(b) or not a or any(x != y for (x, _), (y, _) in zip(a, b, strict=True)):
         return None
@@ -238,6 +238,5 @@ __all__ = [
     "from_quotients",
     "least_by_grid",
     "least_of_sizes",
-    "ratio",
     "size_of_grid",
 ]

@@ -189,7 +189,7 @@ def _recount(flow: Flow, head: int, back: int, form: Test) -> None:
     line, branch = flow.items[back].line, flow.items[back]
     j, truth = flow.register(), flow.register()
     kind = "s32" if form.kind == "b32" or form.by < 0 else form.kind
-    change = _from_nothing if _is_far_away(flow, head, back, form) else _up if form.by > 0 else _down
+    change = _from_zero if _starts_anywhere(flow, head, back, form) else _up if form.by > 0 else _down
     before, stepped, limit = change(flow, head, back, form, j)
     behind = [flow.items[form.place], made(line, f"setp.lt.{kind}", truth, j, limit)]
     first = [*before[:-1]]
@@ -231,13 +231,13 @@ def _up(flow: Flow, head: int, back: int, form: Test, j: str) -> _Parts:
     return [made(line, "add.s32", limit, form.bound, str(offset)), begin], stepped, limit
 
 
-def _is_far_away(flow: Flow, head: int, back: int, form: Test) -> bool:
+def _starts_anywhere(flow: Flow, head: int, back: int, form: Test) -> bool:
     """Whether a loop goes up, with a sign, from what is no number to a number."""
     ends = form.by > 0 and form.kind != "u32" and number(form.bound) is not None
     return ends and number(start_of(flow, form.counter, head, back)) is None
 
 
-def _from_nothing(flow: Flow, head: int, back: int, form: Test, j: str) -> _Parts:
+def _from_zero(flow: Flow, head: int, back: int, form: Test, j: str) -> _Parts:
     """j is counter - start, so counter + more < bound just if j < bound - more - start."""
     line, step, counter = flow.items[back].line, flow.items[form.at], form.counter
     start, left, limit = flow.register(), flow.register(), flow.register()

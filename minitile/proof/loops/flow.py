@@ -96,35 +96,20 @@ class Flow:
         return not any(self.items[n].op in ("ret", "exit", "trap") and n < at for n in range(head, back))
 
     def is_live(self, name: str, head: int, back: int) -> bool:
-        """Whether a register may be read behind a loop, before it is written again."""
+        """Whether a register may be read behind a loop, before it is written again. The loop begins again with it."""
         inside = (self.target(each) for each in self.items[head : back + 1] if each.op.startswith("bra"))
-        todo = [back + 1, *(n for n in inside if not head <= n <= back)]
-        seen: set[int] = set()
-        while todo:
-            n = todo.pop()
-            if n == head:
-                return True  # the loop begins again with it
-            if n in seen or head < n <= back or not 0 <= n < len(self.items):
-                continue
-            seen.add(n)
-            each = self.items[n]
-            written = name in self.writes(each)
-            if name in _read(each, written):
-                return True
-            if written and not each.guard:
-                continue
-            if each.op.startswith("bra"):
-                todo.append(self.target(each))
-            if not (each.op in (*_BRANCHES, "ret", "trap") and not each.guard):
-                todo.append(n + 1)
-        return False
+        return self.is_read_from(name, [back + 1, *(n for n in inside if not head <= n <= back)], (head, back))
 
-    def is_read_from(self, place: int, name: str) -> bool:
-        """Whether a register may be read on some way from a statement, before it is written again."""
-        todo, seen = [place], set[int]()
+    def is_read_from(self, name: str, places: Iterable[int], loop: tuple[int, int] = (-1, -1)) -> bool:
+        """Whether a register may be read on some way from these statements, before it is written again. To come to the
+        head of `loop` counts as a read; what else is in it is left out."""
+        head, back = loop
+        todo, seen = list(places), set[int]()
         while todo:
             n = todo.pop()
-            if n in seen or not 0 <= n < len(self.items):
+            if n == head >= 0:
+                return True
+            if n in seen or head < n <= back or not 0 <= n < len(self.items):
                 continue
             seen.add(n)
             each = self.items[n]

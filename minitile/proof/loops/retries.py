@@ -76,7 +76,7 @@ def _polled(flow: Flow, at: int) -> None:
         re.findall(r"%[\w.]+", " ".join(first.args[1:]))
     ):
         return
-    if any(flow.is_read_from(end, name) for name in written | again):
+    if any(flow.is_read_from(name, [end]) for name in written | again):
         return
     name = flow.label()
     retry = Statement(branch.line, (), each.args[0], True, "bra", (name,))

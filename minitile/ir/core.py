@@ -343,6 +343,11 @@ class Block:
         return end.operands if end is not None else []
 
     @property
+    def before_end(self) -> list[Op]:
+        """The operations but for the terminator, which may be left out."""
+        return self.ops[: len(self.ops) - (self.terminator is not None)]
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is nothing but a terminator."""
         return not self.ops or self.ops[0].terminator

@@ -201,6 +201,24 @@ def test_what_is_accepted_is_right(ahead: bool, data: st.DataObject) -> None:
                 np.testing.assert_array_equal(found[name], expected[name], f"{name}, {n} iterations, {landing}")
 
 
+def test_a_branch_whose_side_is_known_keeps_all_of_it() -> None:
+    """`%x < 9` folds in the first round, which is peeled; the side that is taken has no yield at its end."""
+    branch = "if %b then { store %S[0, 0], %v {dims = (0, 1)} } orelse { }"
+    read, test = f"%v = load %A[%row, 0] {DIMS}", '%b = cmp %x, 9 {predicate = "lt"}'
+    body = f"{read}\n{test}\n{branch}\nstore %C[%row, 0], %v {{dims = (0, 1)}}"
+    text = Loop(body, ("%c", "%d"), "0, %n, 1").text
+    kernel = parse_kernel(text)
+    block, loop = find(kernel)
+    free = {op for op in loop.body.ops if is_scalar(op)}
+    line = Line(Step(op, isinstance(op, tile.Store), "peeled") for op in Body(loop, each=True, free=free).fixed)
+    verify_line(loop, line, free, versions=3)
+    expand(block, loop, line)
+    for n in range(MOST + 1):
+        arrays = [{"A": A, "C": np.zeros((ROWS, 4), np.float32), "D": np.zeros((ROWS, 4), np.float32)} for _ in "ab"]
+        expected, found = run(parse_kernel(text), arrays[0], {"n": n}), run(kernel, arrays[1], {"n": n}, "late")
+        np.testing.assert_array_equal(found["D"], expected["D"], f"{n} iterations")
+
+
 @settings(max_examples=150, deadline=None, **QUICK)
 @given(data=st.data())
 def test_a_broken_edge_is_refused(data: st.DataObject) -> None:

@@ -51,7 +51,7 @@ def _ahead(loop: control.For, before: Block) -> None:
 
 
 def _line(loop: control.For) -> Line | None:
-    ops = loop.body.ops[:-1]
+    ops = loop.body.before_end
     products = [op for op in ops if isinstance(op, thread.MmaSync)]
     waits = {op for op in ops if isinstance(op, tile.Wait)}
     if not products or not waits or any(w in ops[ops.index(products[0]) :] for w in waits):

@@ -80,7 +80,7 @@ def _block(block: Block, threads: _Threads | None, late: set[Value], context: Pa
 def _draw(loop: control.For, line: Line | None, context: PassContext) -> None:
     """What a turn is expected to cost: of a loop by a schedule, or of a role's that stays as it is and has no other in
     it."""
-    ops = loop.body.ops[:-1]
+    ops = loop.body.before_end
     if context.turns is not None and (line or not any(isinstance(op, control.Loop) for op in ops)):
         turn = turn_of(loop, line or [Step(op) for op in ops], context.target.rates)
         context.turns += [turn] if turn.interval else []

@@ -59,15 +59,15 @@ def _is_flat(op: control.If) -> bool:
     made = {o.result for o in copies}
     return (
         bool(copies)
-        and all(o.pure or isinstance(o, thread.CpAsync) for o in op.then.ops[:-1])
-        and all(isinstance(o, tile.NoToken) for o in op.orelse.ops[:-1])
+        and all(o.pure or isinstance(o, thread.CpAsync) for o in op.then.before_end)
+        and all(isinstance(o, tile.NoToken) for o in op.orelse.before_end)
         and all(v in made for v in op.then.ops[-1].operands)
     )
 
 
 def _flattened(op: control.If, renamed: dict[Value, Value]) -> list[Op]:
     ops: list[Op] = []
-    for inner in op.then.ops[:-1]:
+    for inner in op.then.before_end:
         if isinstance(inner, thread.CpAsync):
             if inner.enable is None:
                 inner.enable = op.condition
@@ -84,7 +84,7 @@ def _flattened(op: control.If, renamed: dict[Value, Value]) -> list[Op]:
 
 def _spread(loop: control.For) -> None:
     """Interleave the copies that stand before the first multiplication with the multiplications."""
-    ops = loop.body.ops[:-1]
+    ops = loop.body.before_end
     products = [op for op in ops if isinstance(op, thread.MmaSync)]
     copies = [op for op in ops[: ops.index(products[0])] if isinstance(op, thread.CpAsync)]
     joins = [op for op in ops if isinstance(op, tile.Join)]

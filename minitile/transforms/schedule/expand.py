@@ -330,7 +330,7 @@ class Expansion:
         taken = constant_of(known.get(op.condition, op.condition)) if isinstance(op, control.If) else None
         if isinstance(op, control.If) and taken is not None:
             side = op.then if taken else op.orelse
-            for inner in side.ops[:-1]:
+            for inner in side.before_end:
                 self.again(names, inner, stage)
             known.update({r: known.get(v, v) for r, v in zip(op.results, side.yielded, strict=True)})
         elif op.pure and len(op.results) == 1 and not op.region_fields and self.place.get(op, 0) > stage:

@@ -85,7 +85,7 @@ class _Graph:
     def turn(self, loop: control.For) -> int:
         """The nodes of one turn, and the place at which the next one may begin."""
         pending = self.pending(loop)
-        for op in loop.body.ops[:-1]:
+        for op in loop.body.before_end:
             if op.orders or op.results:
                 self.op(op, pending)
         own = tuple(n for n in range(self.begin, len(self.nodes)) if self.nodes[n].unit != PRODUCTS)
@@ -98,7 +98,7 @@ class _Graph:
         """How many products each wait for products leaves: as many as the last wait in front of the next product."""
         found: dict[Op, int] = {}
         least: int | None = None
-        for op in reversed(loop.body.ops[:-1]):
+        for op in reversed(loop.body.before_end):
             work = self.work(op)
             if work is not None and work.whole:
                 least = None

@@ -33,7 +33,7 @@ def unroll_loads(kernel: Kernel, context: PassContext) -> None:
 
 
 def _unroll(loop: control.For, before: Block) -> None:
-    ops = loop.body.ops[:-1]
+    ops = loop.body.before_end
     loads = [op for op in ops if _loads(op)]
     bounds = [constant_of(v) for v in (loop.lower, loop.upper, loop.step)]
     if not loads or len(ops) > MOST or loop.kind != "serial" or None in bounds:
@@ -58,7 +58,7 @@ def several(loop: control.For, count: int, before: Block) -> None:
     """`count` rounds in one, the loads of tensors and what they need in front."""
     end = loop.body.terminator
     assert isinstance(end, control.Yield)
-    ops, made = loop.body.ops[:-1], Block()
+    ops, made = loop.body.before_end, Block()
     carried: tuple[Value, ...] = loop.carried
     b = Builder(made, loop.loc)
     dtype = loop.iv.dtype

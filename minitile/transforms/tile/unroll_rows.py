@@ -44,7 +44,7 @@ def unroll_rows(kernel: Kernel, context: PassContext) -> None:
 
 
 def _unroll(loop: control.For, before: Block, threads: int, room: int, written: set[Value | None]) -> None:
-    ops = loop.body.ops[:-1]
+    ops = loop.body.before_end
     bounds = [constant_of(v) for v in (loop.lower, loop.upper, loop.step)]
     if loop.kind != "serial" or None in bounds or not all(_is_plain(op) for op in ops):
         return

@@ -22,6 +22,14 @@ from minitile.ir.diagnostics import HostError
 SERVICE = Path(__file__).with_name("service.py")
 
 
+@pytest.fixture(autouse=True)
+def interrupts():
+    """As in a terminal: a shell without one starts what it runs in the background with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def helper():
     made = Helper(SERVICE, "the test")

@@ -27,24 +27,26 @@ def torch():
 
 def test_arguments(shows, torch):
     a = torch.ones(64, device="cuda")
+    compiled = double.compile(mt.spec(64, "float32"), mt.spec(64, "float32"))
+    apart, shifted = torch.zeros(128, device="cuda")[::2], torch.zeros(65, device="cuda")[1:]
     wrong = [
-        (a.half(), "B is f16, the kernel takes f32", "convert it first"),
-        (torch.ones(128, device="cuda")[::2], "B is not row-major without gaps", "contiguous"),
-        (torch.ones(65, device="cuda")[1:], "the address of B is no multiple of 16 bytes", "pass a copy"),
-        (a.cpu(), "A is on cuda:0, B on cpu", ""),
-        (a.reshape(8, 8), "B has rank 2, the kernel takes 1", ""),
-        (a[:32], "N is 64 in A.shape[0], but 32 in B.shape[0]", ""),
+        (double, a.half(), "B is f16, the kernel takes f32", "convert it first"),
+        (compiled, apart, "B is not row-major without gaps", "the kernel function"),
+        (compiled, shifted, "compiled for address of B divisible by 16", ""),
+        (double, a.cpu(), "A is on cuda:0, B on cpu", ""),
+        (double, a.reshape(8, 8), "B has rank 2, the kernel takes 1", ""),
+        (double, a[:32], "N is 64 in A.shape[0], but 32 in B.shape[0]", ""),
     ]
-    for b, text, hint in wrong:
+    for kernel, b, text, hint in wrong:
 
-        def call(b=b):
-            double(a, b)
+        def call(kernel=kernel, b=b):
+            kernel(a, b)
 
         line = inspect.getsource(call).splitlines()[-1].strip()
         shows(call, LaunchArgumentError, line, [text], hint)
-    b = torch.zeros(64, device="cuda")
-    double(a, b)
-    assert (b == 2).all()
+    for b in (torch.zeros(64, device="cuda"), apart, shifted):
+        double(a, b)
+        assert (b == 2).all()
 
 
 def test_zero_sizes(torch):

@@ -32,7 +32,7 @@ def test_arguments(shows, torch):
     wrong = [
         (double, a.half(), "B is f16, the kernel takes f32", "convert it first"),
         (compiled, apart, "B is not row-major without gaps", "the kernel function"),
-        (compiled, shifted, "compiled for address of B divisible by 16", ""),
+        (compiled, shifted, "compiled for address of B divisible by 16", "the kernel function"),
         (double, a.cpu(), "A is on cuda:0, B on cpu", ""),
         (double, a.reshape(8, 8), "B has rank 2, the kernel takes 1", ""),
         (double, a[:32], "N is 64 in A.shape[0], but 32 in B.shape[0]", ""),

@@ -22,8 +22,17 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 # Between passes every definition dominates its uses, in whatever the tests compile.
 os.environ.setdefault("MINITILE_VERIFY", "scopes")
 
-# Where a case of a test is a kernel that is compiled and simulated.
-THINNED = ("backends", "examples", "language", "lowering", "ops", "transforms")
+# Where a case of a test is a kernel that is compiled and simulated: of a long sweep, how many cases are quick at most
+# (None: so many that each value of each parameter occurs). Whole examples and operations take longest.
+THINNED = {
+    "backends": None,
+    "examples": 3,
+    "language": None,
+    "lowering": None,
+    "ops": 3,
+    "sim/ptx/test_tcgen05_shapes.py": None,
+    "transforms": None,
+}
 TESTS = Path(__file__).parent
 
 # Programs and their simulation are many small objects, of which few are garbage that only the collector finds: looking
@@ -48,7 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if os.environ.get("MINITILE_GPU") == "1":
         return
-    thin_out([item for item in items if any(item.path.is_relative_to(TESTS / name) for name in THINNED)])
+    for name, most in THINNED.items():
+        thin_out([item for item in items if item.path.is_relative_to(TESTS / name)], most)
+    thin_out([item for item in items if "few_cases" in item.keywords])
     skip = pytest.mark.skip(reason="needs a GPU: set MINITILE_GPU=1")
     for item in items:
         if "gpu" in item.keywords:

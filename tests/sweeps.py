@@ -6,7 +6,7 @@ many pairs of values together as a part of the cases can hold. The others are sl
 
 A test with fewer than `LONG` cases that are not slow by themselves runs them all; so do tests marked `every_case`,
 whose cases are other code each, as each conversion of a dtype into another one is. Of tests marked `few_cases`, whose
-cases take long, `FEW` are quick however many values there are. The choice depends on the cases and
+cases take long, `FEW` are quick however many values there are; a folder may have a number of its own. The choice depends on the cases and
 their names alone, so it is the same each time and in each process.
 """
 
@@ -60,8 +60,8 @@ def chosen(cases: Sequence[Case], share: int = SHARE, most: int | None = None) -
     return sorted(picked)
 
 
-def thin_out(items: Sequence[pytest.Item]) -> None:
-    """Mark the cases of long sweeps that are not chosen as slow."""
+def thin_out(items: Sequence[pytest.Item], most: int | None = None) -> None:
+    """Mark the cases of long sweeps that are not chosen as slow; `most` of a sweep's are quick."""
     sweeps: dict[Hashable, list[pytest.Item]] = defaultdict(list)
     for item in items:
         by_itself = any(item.get_closest_marker(name) is not None for name in ("slow", "every_case"))
@@ -70,7 +70,7 @@ def thin_out(items: Sequence[pytest.Item]) -> None:
     for sweep in sweeps.values():
         few = sweep[0].get_closest_marker("few_cases") is not None
         if len(sweep) >= LONG:
-            quick = set(chosen([(item.nodeid, _values(item)) for item in sweep], most=FEW if few else None))
+            quick = set(chosen([(item.nodeid, _values(item)) for item in sweep], most=FEW if few else most))
             for number, item in enumerate(sweep):
                 if number not in quick:
                     item.add_marker(pytest.mark.slow)

@@ -60,6 +60,13 @@ def test_each_value_occurs_and_no_more_than_a_share(sizes: tuple[int, ...]) -> N
         assert {cases[number][1][axis] for number in picked} == set(range(size))
 
 
+@pytest.mark.parametrize("most", [2, 3, 5])
+def test_no_more_than_most(most: int) -> None:
+    picked = chosen(product(7, 5), most=most)
+    assert len(picked) == most
+    assert {0, 34} <= set(picked)
+
+
 def test_most_pairs_occur() -> None:
     """Of 4 x 9 x 4 cases 48 are chosen: they have nearly all of the 88 pairs, where any 48 in a row have 56 at most."""
     cases = product(4, 9, 4)

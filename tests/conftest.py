@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.shards import Shards, add_options
-from tests.sweeps import thin_out
+from tests.sweeps import FEW, thin_out
 
 # Spills are errors in the tests. Not in run tests on a GPU, whose odd sizes and types are there to be right.
 if os.environ.get("MINITILE_GPU") != "1":
@@ -22,15 +22,15 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 # Between passes every definition dominates its uses, in whatever the tests compile.
 os.environ.setdefault("MINITILE_VERIFY", "scopes")
 
-# Where a case of a test is a kernel that is compiled and simulated: of a long sweep, how many cases are quick at most
-# (None: so many that each value of each parameter occurs). Whole examples and operations take longest.
+# Where a case of a test is a program that is simulated: of a long sweep, how many cases are quick at most (None: so many
+# that each value of each parameter occurs). Whole examples and operations take longest; on a GPU all cases run.
 THINNED = {
     "backends": None,
-    "examples": 3,
+    "examples": FEW,
     "language": None,
     "lowering": None,
-    "ops": 3,
-    "sim/ptx/test_tcgen05_shapes.py": None,
+    "ops": FEW,
+    "sim": None,
     "transforms": None,
 }
 TESTS = Path(__file__).parent

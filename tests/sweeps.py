@@ -6,8 +6,8 @@ many pairs of values together as a part of the cases can hold. The others are sl
 
 A test with fewer than `LONG` cases that are not slow by themselves runs them all; so do tests marked `every_case`,
 whose cases are other code each, as each conversion of a dtype into another one is. Of tests marked `few_cases`, whose
-cases take long, `FEW` are quick however many values there are; a folder may have a number of its own. The choice depends on the cases and
-their names alone, so it is the same each time and in each process.
+cases take long, `FEW` are quick however many values there are; a folder may have a number of its own. The choice
+depends on the cases and their names alone, so it is the same each time and in each process.
 """
 
 from __future__ import annotations

@@ -265,7 +265,6 @@ def test_no_warp_lags_by_a_phase(target: str, how: dict[str, Any]) -> None:
     assert re.search(r"mbarrier\.init\S+ \[[^\]]+\], 5;", ptx)
 
 
-@pytest.mark.few_cases
 @TAKEN_OR_WEAKER
 @pytest.mark.parametrize("tiles", [BY_CP_ASYNC, pytest.param(ONE_ROLE, marks=pytest.mark.slow)])
 def test_tensor_mutants(target: str, tiles: dict[str, Any], candidates: Any) -> None:
@@ -372,7 +371,6 @@ def wide(
             T.copy(c, S[n, 0, 0])
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
 @pytest.mark.parametrize(("together", "products"), [(False, 6), (True, 4)])
 def test_columns(target: str, together: bool, products: int, schedule: str) -> None:

@@ -47,7 +47,6 @@ def asks(kernel: mt.CompiledKernel) -> bool:
     return "clusterlaunchcontrol.try_cancel" in kernel.asm["ptx"]
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 @pytest.mark.parametrize("name", TILES)
 def test_gemm(target: str, name: str, schedule: str, seed: int) -> None:
@@ -150,7 +149,6 @@ def counted(
             Y[block] = 0
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize(("schedule", "seed"), [*SCHEDULES, *(("random", n) for n in range(3, 12))])
 @pytest.mark.parametrize("cluster", [1, 2, 4])
 @pytest.mark.parametrize("tiles", [0, 1, 7, 13, 64])

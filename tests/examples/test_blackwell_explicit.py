@@ -314,7 +314,6 @@ SPARE = {
 }
 
 
-@pytest.mark.few_cases
 @TAKEN_OR_WEAKER
 @pytest.mark.parametrize(
     "kernel", [single_role, factor_in_tensor_memory, pytest.param(three_roles, marks=pytest.mark.slow)]
@@ -471,7 +470,6 @@ def by_pairs(
         T.copy(f, C[bx * 128, by * n])
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("n", [32, 128])

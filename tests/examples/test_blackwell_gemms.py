@@ -114,7 +114,6 @@ def test_half_blocks(target: str, name: str, ta: bool, tb: bool, size: tuple[int
     assert ("tcgen05.mma" in ptx) == (name != "int8" or target == "sm_100a")  # ptxas refuses int8 for sm_103a
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("tiles", HALVES)
 def test_half_blocks_in_flight(target: str, tiles: dict[str, Any], schedule: str) -> None:
@@ -154,7 +153,6 @@ def arguments(m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return random(rng, (m, k), BF16), random(rng, (n, k), BF16), poisoned((m, n), BF16)
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("tiles", PERSISTENT)
 @pytest.mark.parametrize("size", [(300, 130, 72), (1, 17, 8), (131, 193, 0)])

@@ -55,7 +55,6 @@ def test_forms(target: str, name: str, ta: bool, tb: bool) -> None:
         assert ("issue_apart" in ptx) == ("tcgen05" in ptx) == tensor
 
 
-@pytest.mark.few_cases
 @TAKEN_OR_WEAKER
 @pytest.mark.parametrize("tiles", [{}, {"persistent": 1}, {"persistent": 1, "threads": 256}])
 def test_mutants(target: str, tiles: dict[str, int], candidates: Any) -> None:

@@ -64,7 +64,6 @@ TILES: list[dict[str, int]] = [
 ]
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("tiles", TILES)
@@ -87,7 +86,6 @@ PAIRS: list[dict[str, int]] = [
 ]
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("tiles", PAIRS)

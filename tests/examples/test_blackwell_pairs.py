@@ -97,7 +97,6 @@ TILES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("tiles", TILES)
 def test_tiles(target: str, tiles: dict[str, Any], schedule: str) -> None:

@@ -39,7 +39,6 @@ def computed(
     return error(o, attention_roles.reference(q, k, v, causal)), o, compiled
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("size", SIZES)
@@ -53,7 +52,6 @@ def test_lengths(target: str, size: tuple[int, int], causal: bool, schedule: str
 
 
 @pytest.mark.slow
-@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(("headroom", "share"), [(8.0, 0.0), (0.0, 0.0), (8.0, 0.125), (8.0, 1.0)])
 def test_maxima_that_move(target: str, headroom: float, share: float, schedule: str) -> None:
@@ -70,7 +68,6 @@ def test_heads_of_128(target: str) -> None:
     assert re.search(r"tcgen05\.alloc\S+ \[\S+\], 512;", compiled.asm["ptx"])  # weights have the columns of scores
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("share", [0.0, 0.125])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("d", "s"), [(64, 300), (128, 256), (128, 300)])

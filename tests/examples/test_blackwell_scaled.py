@@ -45,7 +45,6 @@ def operands(m: int, n: int, k: int, a: str, b: str, block: int) -> tuple[list[n
     return arrays, gemm_mx.exact(x, sx) @ gemm_mx.exact(y, sy).T
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(("a", "b", "block"), FORMS)
 @pytest.mark.parametrize(

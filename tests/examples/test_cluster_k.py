@@ -40,7 +40,6 @@ def check(kernel: mt.Kernel, size: tuple[int, int, int], **tiles: int) -> mt.Com
     return compiled
 
 
-@pytest.mark.few_cases
 @each_schedule
 @pytest.mark.parametrize(
     ("size", "tiles"),

@@ -116,7 +116,6 @@ def stored_boxes(name, tiles, columns):
 MORE = ("wide residual", "wide quantized", "residual of teams", "quantized of teams")  # as others, in another mix
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.slow if case in MORE else ()) for case in LARGE])
 def test_large_tiles(case):
     """The main loop is what it is without an epilogue: a warp that copies, wgmma, TMA's stores; and nothing spills."""
@@ -160,7 +159,6 @@ def test_too_many_accumulators_for_teams():
         assert done.spills == 0
 
 
-@pytest.mark.few_cases
 @pytest.mark.skipif(USE_GPU, reason="the GPU has its own schedule")
 @pytest.mark.parametrize("schedule", ["lazy", "random"])
 @pytest.mark.parametrize(

@@ -77,7 +77,6 @@ def test_split_k(size):
     assert split_k.run(*size) <= 1e-6
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize(("size", "name", "ta", "tb"), thinned([(136, 72, 96), (77, 45, 51)], gemm.DTYPES, *[BOTH] * 2))
 def test_gemm_forms(name, ta, tb, size):
     assert gemm.run(*size, name, ta, tb) <= gemm.DTYPES[name][-1]

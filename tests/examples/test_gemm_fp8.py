@@ -113,7 +113,6 @@ def of_blocks(m, n, k, seed=0):
     return (a, b, scale_a, scale_b, poisoned((m, n), BF16)), left @ right.T
 
 
-@pytest.mark.few_cases
 def test_teams(each_target):
     """Either half of the threads has every second tile: alone, and with sums that are added an iteration behind."""
     tiles = {"block_M": 64, "block_N": 64, "num_stages": 3, "threads": 256, "blocks": 2, "teams": 2}

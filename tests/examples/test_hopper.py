@@ -190,7 +190,6 @@ def test_consumers_meet(schedule):
     assert np.allclose(s, exact.sum(axis=1), atol=1e-3)
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize(
     ("shape", "causal", "tiles"),
     [

@@ -224,7 +224,6 @@ def test_every_mutant_is_killed_on_amd(name: str, target: str) -> None:
     check(name, CASES[name], target)
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("name", QUICK)
 def test_every_mutant_in_one_role_is_killed(name: str) -> None:
     check(name, CASES[name], ONE_ROLE)
@@ -237,7 +236,6 @@ def test_every_mutant_of_more(name: str, target: str) -> None:
     check(name, MANY[name], target)
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("name", ["gemm_grouped, masked", "gemm_split_k, swapped"])
 def test_every_mutant_of_a_few_forms_is_killed(name: str) -> None:
     check(name, FORMS[name], "sm_90a")

@@ -30,7 +30,6 @@ def multiplied(m: int, n: int, k: int, **settings) -> mt.CompiledKernel:
     return check(gemm_persistent, arrays, product(a, b), tma_multistage=False, **{**SMALL, **settings})
 
 
-@pytest.mark.few_cases
 @each_schedule
 @pytest.mark.parametrize("k", [0, 8, 64, 96, 160])
 def test_trip_counts(k: int) -> None:

@@ -162,7 +162,6 @@ def test_two_three_and_four_stages(target, name, rows):
     check_deep(target, *STAGES[name], rows)
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize(
     ("target", "seed"),
     [pytest.param(t, n, marks=() if n == m else pytest.mark.slow) for n in range(12) for m, t in enumerate(TARGETS)],

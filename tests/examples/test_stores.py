@@ -604,7 +604,6 @@ def through_shared(
         T.copy(C_shared, C[by * 128, bx * 256])
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(("num_stages", "kilobytes"), [(3, 3 * 48 + 64), (4, 4 * 48)])
 def test_results_lie_where_stages_were(num_stages, kilobytes, schedule):

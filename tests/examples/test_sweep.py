@@ -58,7 +58,6 @@ TILES = (
 NAMES = ("block_M", "block_N", "block_K", "num_stages", "threads")
 
 
-@pytest.mark.few_cases
 @settings(max_examples=examples(4, 400), **SWEEP)
 @given(
     size=st.tuples(extents(LARGEST), extents(LARGEST), extents(LARGEST)),
@@ -85,7 +84,6 @@ def attentions(draw):
     return draw(st.sampled_from(heads)), draw(st.sampled_from(heads)), s, draw(st.sampled_from((64, 96, 128)))
 
 
-@pytest.mark.few_cases
 @settings(max_examples=examples(3, 200), **SWEEP)
 @given(
     shape=attentions(),

@@ -37,7 +37,6 @@ def test_split_k(size, how):
     assert gemm_split_k.run(*size, **how) <= 4e-3
 
 
-@pytest.mark.few_cases
 @by_target
 @pytest.mark.parametrize("cluster", [2, 4])
 @pytest.mark.parametrize(
@@ -48,7 +47,6 @@ def test_blocks_that_share_the_rows(cluster, kernel, how):
     assert kernel.run(70, 250, 392, **how, cluster=cluster) <= 4e-3
 
 
-@pytest.mark.few_cases
 @by_target
 @pytest.mark.parametrize(
     ("size", "blocks"),

@@ -552,7 +552,6 @@ def make_widened(narrow, wide):
     return widened
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("schedule", ["lazy", "random"])
 @pytest.mark.parametrize(("narrow", "wide"), [("s8", "bf16"), ("u8", "f16"), ("e4m3", "bf16"), ("s8", "tf32")])
 def test_widened_operands(narrow, wide, schedule):

@@ -73,6 +73,7 @@ def product(
         T.copy(total, C[tile * 64, 0])
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("rows", [(1 << 25) + 64, pytest.param((1 << 30) + 64, marks=pytest.mark.slow)])
 def test_a_product(target, rows):

@@ -60,6 +60,7 @@ def steps(A: T.Tensor(("N",), T.uint8), step=STEP):
             A[b * step + j] = T.cast(b + 7, T.uint8)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("size", SIZES)
 def test_blocks_far_apart(target, size):
@@ -83,6 +84,7 @@ def moved(dtype):
     return kernel
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", ["uint8", BF16])
 @pytest.mark.parametrize("size", SIZES)
@@ -128,6 +130,7 @@ def down(A: T.Tensor(("N",), T.uint8), step=STEP):
             A[i] = T.cast((A.shape[0] - 1 - i) // step + 1, T.uint8)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("kernel", [loop, bumped, down])

@@ -49,7 +49,6 @@ def test_each_form(target, form, dtype, monkeypatch):
     assert error(c, a, b) < BOUND[dtype]
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 17, 31), (67, 1, 5), (13, 29, 101)])
 def test_odd_sizes(target, shape, monkeypatch):
@@ -124,7 +123,6 @@ def test_narrow_tiles_whose_k_lies_across(width, ragged, monkeypatch):
     assert error(matmul(a, b, plan=Plan(width, 64, 64, 3, 128, swap=True)), a, b) < BOUND[bf16]
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize(
     "plan",
     [
@@ -146,7 +144,6 @@ def test_parts_of_k_added_up_in_clusters(plan, monkeypatch):
     assert error(out, a, b) < BOUND[bf16]
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize(
     "plan",
     [
@@ -170,7 +167,6 @@ def test_blocks_that_share_a(plan, monkeypatch):
         assert error(out, a, b) < BOUND[bf16]
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize(
     "plan",
     [

@@ -85,7 +85,6 @@ def test_each_format(target, format, group, zeros, monkeypatch):
     check(17, packed, dtype)
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize(("rows", "n", "k"), [(3, 72, 256), (101, 67, 1008)])
 @pytest.mark.parametrize("target", ["sm_89", "gfx942", "gfx950"])
 def test_targets_with_other_tiles_and_less_memory(target, rows, n, k, monkeypatch):

@@ -46,6 +46,7 @@ def check(target: str, name: str, form: str, size: tuple[int, int, int], tiles: 
         assert error(c, exact) <= bound
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("target", TARGETS)
 def test_some(target, form):

@@ -22,6 +22,7 @@ BOTH = ("gfx942", "gfx950")
 SMALL = {"block_M": 64, "block_N": 32, "num_stages": 2, "threads": 128}
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("shape", [(1, 1, 64, 64), (1, 2, 100, 64), (2, 1, 33, 96), (1, 1, 7, 128)], ids=str)
 @pytest.mark.parametrize("target", BOTH)

@@ -88,6 +88,7 @@ def test_cast_to_fp8(source: str, count: int, target: Target) -> None:
     check(source, numbers(source, 32 * count, 2), FP8, count, target)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("target", [SM80, SM89], ids=str)
 @pytest.mark.parametrize("count", [1, 4])
 def test_every_fp8_number_and_the_midpoints(count: int, target: Target) -> None:

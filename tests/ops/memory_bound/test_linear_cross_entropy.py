@@ -12,7 +12,6 @@ from minitile.ops import linear_cross_entropy, linear_cross_entropy_backward
 from tests.ops.memory_bound.frames import bf16, exact, f16, f32, given, random
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("dtype", [bf16, f16])
 @pytest.mark.parametrize("chunk", [None, 8])
 def test_losses_and_gradients(dtype, chunk):

@@ -45,7 +45,6 @@ def test_sizes(shape, dtype, centered):
     check(found, expected(dy, x, centered, w), [dtype] * 3)
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("centered", [False, True])
 @pytest.mark.parametrize(("n", "has"), [(72, ""), (72, "w"), (72, "b"), (72, "wbs"), (LONG, "wbs")])
 def test_optional_parts(n, has, centered):

@@ -90,7 +90,6 @@ def test_long_rows(n):
     sums_are_right(cumsum(given(x)), x, bf16)
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize(
     "target", ["sm_90a", "gfx950", *(pytest.param(each, marks=pytest.mark.slow) for each in ("sm_80", "gfx942"))]
 )

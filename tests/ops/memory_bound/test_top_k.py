@@ -110,7 +110,6 @@ def test_awkward_rows(n, k, dtype, largest):
     right(awkward(dtype, n), k, largest)
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
 @pytest.mark.parametrize(("n", "k", "part"), [(1024, 8, 8192), (64, 64, 8192), (300, 5, 64)])
 def test_awkward_rows_on(n, k, part, target, monkeypatch):
@@ -143,7 +142,6 @@ def reached(x, plan):
     return (x >= low[:, None]).sum(1).mean()
 
 
-@pytest.mark.few_cases
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize(("n", "merged"), [(400, True), (1025, True), (1025, False)])
 @pytest.mark.parametrize("k", [1, 7, 16])

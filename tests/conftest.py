@@ -22,7 +22,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 # Between passes every definition dominates its uses, in whatever the tests compile.
 os.environ.setdefault("MINITILE_VERIFY", "scopes")
 
-# Where a case of a test is a program that is simulated: of a long sweep, how many cases are quick at most (None: so many
+# Where a case of a test is a program that is simulated: of a long sweep, how many cases are quick (None: so many
 # that each value of each parameter occurs). Whole examples and operations take longest; on a GPU all cases run.
 THINNED = {
     "backends": None,

@@ -552,7 +552,7 @@ def test_descriptors_are_those_of_the_simulator():
     from minitile.runtime.sim.ptx.instructions.wgmma_layout import Descriptor
 
     for mode in range(4):
-        word = 0x1234 >> 4 | (32 << 16) | (64 << 32) | (mode << 62)
+        word = 0x1400 >> 4 | (32 << 16) | (64 << 32) | (mode << 62)
         parsed = Descriptor.decode(word)
         mine = rows_of_16(word, 0, 64, 32)
         assert mine is not None
@@ -560,3 +560,7 @@ def test_descriptors_are_those_of_the_simulator():
         mine = rows_of_16(word, 1, 16, 128)
         assert mine is not None
         assert set(mine) == {int(x) for x in parsed.mn_major(16, 8).ravel()}
+        for start, major in ((32, 0), (32, 1), (112, 0), (128, 0), (512, 0), (1024, 1)):  # along K; within the pattern
+            shifted = rows_of_16(word + (start >> 4), major, 16 if major else 64, 128 if major else 32)
+            width = (0, 128, 64, 32)[mode]
+            assert (shifted is None) == bool(width and start % (8 * width) + (width if major else 32) > width)

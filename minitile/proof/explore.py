@@ -319,7 +319,7 @@ class Explorer:
             if access.id & ~state.ended:
                 raise Fault(access.line, "may be under way when the block ends")
         if any(state.products.values()):
-            raise Fault(0, "a product by less than four warps")
+            raise Fault(0, "a product, or setmaxnreg, by less than four warps")
 
     def answered(self, state: State, question: Question, yes: bool) -> State:
         new = state.copy()

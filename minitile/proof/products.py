@@ -185,13 +185,13 @@ class Products(Registers):
         execute the same products; the product is one event of the warpgroup."""
         group, me = warp.number // 4, 1 << warp.number % 4
         if (group + 1) * 4 > len(state.warps):
-            raise Refused(line, "a product, or a number of registers, by less than four warps")
+            raise Refused(line, "a product, or setmaxnreg, by less than four warps")
         queue = state.products.get(group, ())
         for place, (other, event, warps, passed) in enumerate(queue):
             if warps & me:
                 continue
             if other != what:
-                raise Refused(line, "warps of a warpgroup execute different products")
+                raise Refused(line, "warps of a warpgroup execute different products, or setmaxnreg")
             state.products[group] = (*queue[:place], (other, event, warps | me, passed), *queue[place + 1 :])
             return int(event)
         state.products[group] = (*queue, (what, 0, me, 0))

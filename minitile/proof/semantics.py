@@ -368,7 +368,7 @@ class Machine(Branches):
 
     def ret(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
         if lanes != ALL or warp.stack:
-            raise Fault(each.line, "some lanes of a warp end before others")
+            raise Refused(each.line, "some lanes of a warp end before others")
         if warp.open or warp.groups or any(now or groups for now, groups in warp.bulk.values()):
             raise Fault(each.line, "ends while operations that it has started use shared memory")
         warp.done = True

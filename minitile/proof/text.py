@@ -263,6 +263,10 @@ def parse(text: str, launch: Launch) -> Program:
             if each.op not in ("bra", "bra.uni") or len(each.args) != 1 or each.args[0] not in labels:
                 raise Refused(each.line, f"not known: {each.text}")
             code[n] = replace(each, target=labels[each.args[0]])
+    end = max((each.pc for each in code if each.op == "ret" and not each.guard), default=0)
+    for n, each in enumerate(code[:end]):
+        if each.op == "ret":  # lanes that end are lanes that go where others end
+            code[n] = replace(each, op="bra", target=end)
     arrays, aligned = _arrays(header, body, launch)
     _refuse_windows(code, arrays)
     successors = [_successors(each) for each in code]

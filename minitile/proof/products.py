@@ -114,6 +114,8 @@ class Products(Registers):
         fragment = args[1].startswith("{")
         accumulators, fragments = self.named[each.pc]
         form = (f"n{match[1]}k{match[2]}", args[0])
+        if accumulators & fragments:
+            raise Refused(line, "a product that writes registers which it reads as a matrix")
         if warp.dirty & (accumulators | fragments):
             raise Fault(line, "no wgmma.fence since an access to registers of this product")
         for other in (p for group in (*warp.groups, warp.open) for p in group):

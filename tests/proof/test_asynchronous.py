@@ -30,7 +30,7 @@ ONE, FOUR = MATRIX.format(1, "%r4"), MATRIX.format(4, "%r4, %r5, %r6, %r7")
 ACROSS = FOUR.replace(".x4", ".x4.trans")
 READ = "ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [%r3];"
 WRITE = "st.shared.v4.u32 [%r3], {%r4, %r5, %r6, %r7};"
-FENCED = "fence.proxy.async.shared::cta; bar.sync 0;"
+BY_PROXY = "fence.proxy.async.shared::cta;"
 MEET = "bar.warp.sync -1;"
 FIRST = "setp.lt.u32 %p5, %r0, 32; @!%p5 bra $n;"  # the second warp goes on
 INIT_OF = INIT.replace("], 1;", "], {};").replace("1024", "3072").format
@@ -53,7 +53,7 @@ FAULTY = {
     "who names a matrix's rows writes them again": ROW + FOUR + WRITE,
     "a matrix, and across": ROW + FOUR + ACROSS,
     "those who name a matrix's rows arrive for all": f"{INIT_OF(8)} {ROW} {FIRST} {ONE} @%p3 {ARRIVE} {SEE}",
-    "those who name a matrix's rows fence for all": f"{MAP} {ROW} {FIRST} {ONE} @%p3 {FENCED[:29]}\n$n: bar.sync 0;"
+    "those who name a matrix's rows fence for all": f"{MAP} {ROW} {FIRST} {ONE} @%p3 {BY_PROXY}\n$n: bar.sync 0;"
     f" {PUT} {DONE}",
     # Addresses of 64 bits are not taken modulo 2 to 32.
     "an address beyond 32 bits": WIDE.format(FAR),
@@ -66,7 +66,7 @@ SOUND = {
     "a matrix twice": ROW + FOUR + FOUR,
     "a transposed matrix twice": ROW + ACROSS + ACROSS,
     "all arrive for a matrix": f"{INIT_OF(32)} {ROW} {FIRST} {ONE} {ARRIVE} {SEE}",
-    "all fence for a matrix": f"{MAP} {ROW} {FIRST} {ONE} {FENCED[:29]}\n$n: bar.sync 0; {PUT} {DONE}",
+    "all fence for a matrix": f"{MAP} {ROW} {FIRST} {ONE} {BY_PROXY}\n$n: bar.sync 0; {PUT} {DONE}",
     "an address of 64 bits": WIDE.format("add.s64 %d5, %d5, -16;").replace("[%d5]", "[%d5+16]"),
     "a generic address": GENERIC.format("add.s64 %d5, %d5, 16;"),
     "lanes that end early, by their number": f"setp.ge.u32 %p3, %r0, 40; @%p3 ret; {MINE}",

@@ -23,8 +23,9 @@ class Memory:
 
     def __init__(self, unit: int, arrays: Iterable[tuple[int, int]], draws: frozenset[str] = frozenset()) -> None:
         self.unit, self.draws = unit, draws
-        self.outside = -1
+        self.outside, self.end = -1, 0
         for begin, size in arrays:
+            self.end = max(self.end, begin + size)
             first, last = -(-begin // unit), (begin + size) // unit
             self.outside &= ~(((1 << max(last - first, 0)) - 1) << first)
         self.known: dict[tuple[tuple[int, int], ...], Footprint] = {}
@@ -38,6 +39,8 @@ class Memory:
         align = align or size
         if start % align or size % self.unit or start % self.unit:
             raise Fault(line, f"misaligned: {size} bytes at {start}, by {align}")
+        if start + size > self.end:
+            raise Fault(line, "out of bounds of shared memory")
         return ((1 << size // self.unit) - 1) << start // self.unit
 
     def of(self, shares: tuple[tuple[int, int], ...]) -> Footprint:

@@ -180,6 +180,12 @@ def test_sound(body):
         ("mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1024], 0;", "not tried again"),
         ("mbarrier.init.shared.b64 [%r1+1024], 1;", "by several lanes"),
         ("call foo;", "not known"),
+        *(
+            (f"{op};", "operands are missing")
+            for op in ("mad.lo.u32 %r3, %r0", "st.shared.u32 [%r2]", "bar.sync", "mov.u32")
+        ),
+        ("st.shared.u32 [%r1+-8192], %r0;", "out of bounds"),
+        ("@%p0 wgmma.wait_group.sync.aligned;", "operands are missing"),
     ],
 )
 def test_refused(body, why):
@@ -316,6 +322,8 @@ STEP, TEST = "add.s32 %r6, %r6, 1;", " setp.lt.s32 %p2, %r6, %r9;\n @%p2 bra.uni
 AGAIN = LOOP.format("").replace("$l", "$k").replace("$e", "$f")
 READ = [  # whole texts: what is changed, and what is found
     (WHOLE, ".align 1024", ".align 48", "not a power of two"),
+    (WHOLE, ".align 1024 .b8 smem[];", f".b8 big[{1 << 50}];", "more shared memory than there is"),
+    (WHOLE, "bar.sync 0;", "bar.sync 0; st.shared.v4.u32 [%r1+2147400000], {{0,0,0,0}};", "out of bounds"),
     (WHOLE, "bar.sync 0;", "cvt.u64.u32 %d5, %r1; st.global.u32 [%d5], 0;", "as one of global memory"),
     (WHOLE, "bar.sync 0;", "/* * // { */ bar.sync 0;", ""),
     (WHOLE, "bar.sync 0;", "/* bar.sync 0;", "a comment that does not end"),

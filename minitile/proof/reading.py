@@ -102,11 +102,11 @@ _SAME = [
 _OPERANDS = {
     name: count
     for count, names in (
-        (1, "bar.sync bar.arrive barrier.sync barrier.arrive wgmma.wait_group activemask"),
+        (1, "bar.sync bar.arrive barrier.sync barrier.arrive mbarrier.try_wait wgmma.wait_group activemask"),
         (2, "mov cvt cvta neg abs not ex2 lg2 rcp sqrt rsqrt sin cos tanh popc clz brev bfind testp cnot ld elect"),
         (2, "st stmatrix ldmatrix red mbarrier.init"),
         (3, "add sub mul div rem min max and or xor shl shr setp set copysign addc subc mul24 szext bmsk mapa vote"),
-        (3, "redux match atom st.async mbarrier.try_wait"),
+        (3, "redux match atom st.async"),
         (4, "mad fma shf prmt bfe selp madc sad dp4a dp2a mad24 slct fns mma"),
         (5, "lop3 bfi shfl"),
         (6, "wgmma.mma_async"),

@@ -3,7 +3,20 @@ with what is found ("" for proved)."""
 
 from __future__ import annotations
 
-from tests.proof.test_text import COMMIT, DATA, DONE, FILLED, FINISHED, HEAD, INIT, MAP, PRODUCT, PUT, ROLE
+from tests.proof.test_text import (
+    COMMIT,
+    DATA,
+    DONE,
+    FILLED,
+    FINISHED,
+    FROM_REGISTERS,
+    HEAD,
+    INIT,
+    MAP,
+    PRODUCT,
+    PUT,
+    ROLE,
+)
 from tests.proof.test_text import FENCE as ORDERED
 from tests.proof.test_text import WHOLE as PLAIN
 
@@ -63,6 +76,10 @@ TEXTS: list[tuple[str, str]] = [
     ),
     # Matrices: two rows at one place.
     ("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r4};", "two lanes write the same bytes"),
+    (
+        "and.b32 %r3, %r0, 39; mad.lo.u32 %r3, %r3, 16, %r1; stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r3], {%r4, %r5};",
+        "two lanes write the same bytes",
+    ),
     # Reductions at barriers.
     (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.red.popc.u32 %r4, 0, %p0;"), ""),
     (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.sync 0;"), "some reduce and others do not"),
@@ -90,6 +107,7 @@ STORED = "@%p0 st.shared.u32 [%r1], 0; fence.proxy.async.shared::cta; setp.lt.u3
 HANDED_ON = f"{STORED} bar.sync 1, 128; bra $b;\n$a: bar.arrive 1, 128; {{}}\n$b:"
 MULTIPLIED = f"{ORDERED} {PRODUCT} {COMMIT} {FINISHED}"
 REGISTERS = "setmaxnreg.dec.sync.aligned.u32 {};"
+ON_ITSELF = FROM_REGISTERS.replace("{%f0, %f1, %f2, %f3}", "{%r10, %r11, %r12, %r13}")
 OF_WARPGROUPS = [
     (FILLED + HANDED_ON.format("") + MULTIPLIED, "that need not be complete"),
     (FILLED + HANDED_ON.format("bar.warp.sync 0xffffffff;") + MULTIPLIED, ""),
@@ -97,6 +115,10 @@ OF_WARPGROUPS = [
     (f"setp.lt.u32 %p3, %r0, 32; @%p3 bra $a; {REGISTERS.format(24)} bra $b;\n$a: {REGISTERS.format(32)}\n$b:",
      "execute different"),
     (REGISTERS.format(24), ""),
+    (
+        FILLED + MULTIPLIED.replace(PRODUCT, ON_ITSELF),
+        "writes registers which it reads as a matrix",
+    ),
 ]  # fmt: skip
 
 # Whole texts. Rows of 32 bytes, swizzled, which repeats after 256: the array must be aligned so.

@@ -322,6 +322,7 @@ STEP, TEST = "add.s32 %r6, %r6, 1;", " setp.lt.s32 %p2, %r6, %r9;\n @%p2 bra.uni
 AGAIN = LOOP.format("").replace("$l", "$k").replace("$e", "$f")
 READ = [  # whole texts: what is changed, and what is found
     (WHOLE, ".align 1024", ".align 48", "not a power of two"),
+    (WHOLE, ".align 1024", ".align 2097152", "more shared memory than there is"),
     (WHOLE, ".align 1024 .b8 smem[];", f".b8 big[{1 << 50}];", "more shared memory than there is"),
     (WHOLE, "bar.sync 0;", "bar.sync 0; st.shared.v4.u32 [%r1+2147400000], {{0,0,0,0}};", "out of bounds"),
     (WHOLE, "bar.sync 0;", "cvt.u64.u32 %d5, %r1; st.global.u32 [%d5], 0;", "as one of global memory"),

@@ -77,7 +77,8 @@ TEXTS: list[tuple[str, str]] = [
     # Matrices: two rows at one place.
     ("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r4};", "two lanes write the same bytes"),
     (
-        "and.b32 %r3, %r0, 39; mad.lo.u32 %r3, %r3, 16, %r1; stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r3], {%r4, %r5};",
+        "and.b32 %r3, %r0, 39; mad.lo.u32 %r3, %r3, 16, %r1;"
+        " stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r3], {%r4, %r5};",
         "two lanes write the same bytes",
     ),
     # Reductions at barriers.

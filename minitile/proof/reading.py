@@ -107,9 +107,8 @@ _OPERANDS = {
         (2, "st stmatrix ldmatrix red mbarrier.init"),
         (3, "add sub mul div rem min max and or xor shl shr setp set copysign addc subc mul24 szext bmsk mapa vote"),
         (3, "redux match atom st.async"),
-        (4, "mad fma shf prmt bfe selp madc sad dp4a dp2a mad24 slct fns mma"),
+        (4, "mad fma shf prmt bfe selp madc sad dp4a dp2a mad24 slct fns mma wgmma.mma_async"),
         (5, "lop3 bfi shfl"),
-        (6, "wgmma.mma_async"),
     )
     for name in names.split()
 }

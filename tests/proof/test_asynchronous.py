@@ -96,6 +96,8 @@ SOUND_PRODUCTS = {
     "a product of another depth behind a fence": f"{FENCE} {PRODUCT} {COMMIT} {FINISHED} {FENCE}"
     f" {BY_8} {COMMIT} {FINISHED}",
     "registers asked for by a warpgroup": LEAST.format(24),
+    "a product of integers": f"{FENCE} {OF_BYTES.replace('f32.e4m3.e4m3', 's32.s8.s8').replace('1, 1, 1;', '1;')}"
+    f" {COMMIT} {FINISHED}",
 }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable, Mapping
 from itertools import product
+from math import prod
 from typing import Any
 
 from minitile.proof.encoding import Decoder
@@ -39,10 +40,10 @@ def check(certificate: Mapping[str, Any], text: str, launch: Launch, *, seconds:
         _demand(min(together, default=0) >= 0 and certificate["lines"] == lines, "lines")
     except _NO_STATE as error:
         raise Refused(0, f"not a certificate: {error!r}") from error
-    residues = list(product(*(range(n if is_symbol(key) else 1) for key, n in zip(keys, moduli, strict=True))))
-    _demand(len(cases) == len(residues) <= MOST_CASES, "not all cases of residues")
+    counts = [n if is_symbol(key) else 1 for key, n in zip(keys, moduli, strict=True)]
+    _demand(len(cases) == prod(counts) <= MOST_CASES, "not all cases of residues")
     states = 0
-    for case, each in zip(cases, residues, strict=True):
+    for case, each in zip(cases, product(*map(range, counts)), strict=True):
         known = {key: (n, residue) for key, n, residue in zip(keys, moduli, each, strict=True)}
         try:
             states += _check_case(program, launch, together, known, case, table, seconds)

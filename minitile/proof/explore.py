@@ -313,13 +313,16 @@ class Explorer:
     def check_end(self, state: State) -> None:
         stuck = [warp for warp in state.warps if not warp.done]
         if stuck:
-            each = self.program.code[stuck[0].pc]
+            code, pc = self.program.code, stuck[0].pc
+            while stuck[0].at >= 0 and code[pc].base not in ("bar", "barrier"):
+                pc -= 1  # it has gone on to what is executed next
+            each = code[pc]
             raise Fault(each.line, f"stuck: warp {stuck[0].number} waits for ever: {each.text}")
         for access in state.accesses:
             if access.id & ~state.ended:
                 raise Fault(access.line, "may be under way when the block ends")
         if any(state.products.values()):
-            raise Fault(0, "a product by less than four warps")
+            raise Fault(0, "a product, or setmaxnreg, by less than four warps")
 
     def answered(self, state: State, question: Question, yes: bool) -> State:
         new = state.copy()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 
 from minitile.proof.events import Access, Footprint
 from minitile.proof.state import ALL, State, Warp, lanes_in
@@ -21,13 +23,14 @@ class Memory:
 
     def __init__(self, unit: int, arrays: Iterable[tuple[int, int]], draws: frozenset[str] = frozenset()) -> None:
         self.unit, self.draws = unit, draws
-        self.outside = -1
+        self.outside, self.end = -1, 0
         for begin, size in arrays:
+            self.end = max(self.end, begin + size)
             first, last = -(-begin // unit), (begin + size) // unit
             self.outside &= ~(((1 << max(last - first, 0)) - 1) << first)
         self.known: dict[tuple[tuple[int, int], ...], Footprint] = {}
         self.unions: dict[tuple[int, int], Footprint] = {}
-        self.made: dict[tuple[tuple[int, ...], int, int, bool], Footprint] = {}
+        self.made: dict[tuple[tuple[int, ...], int, int, str], Footprint] = {}
         self.met: dict[int, dict[int, bool]] = {}
         self.barriers: dict[tuple[int, ...], int] = {}
 
@@ -36,6 +39,8 @@ class Memory:
         align = align or size
         if start % align or size % self.unit or start % self.unit:
             raise Fault(line, f"misaligned: {size} bytes at {start}, by {align}")
+        if start + size > self.end:
+            raise Fault(line, "out of bounds of shared memory")
         return ((1 << size // self.unit) - 1) << start // self.unit
 
     def of(self, shares: tuple[tuple[int, int], ...]) -> Footprint:
@@ -50,18 +55,30 @@ class Memory:
             self.known[shares] = Footprint(units, lanes, shares, clash, len(self.known), one)
         return self.known[shares]
 
-    def by_lane(self, addresses: tuple[int, ...], size: int, lanes: int, line: int, to_all: bool = False) -> Footprint:
-        """`size` bytes by each of these lanes; `to_all`: all that they name is accessed by each lane of the warp."""
-        key = addresses, size, lanes, to_all
+    def by_lane(self, addresses: tuple[int, ...], size: int, lanes: int, line: int, rows: str = "") -> Footprint:
+        """`size` bytes by each of these lanes. `rows`: of matrices, which these lanes name: "read": each lane of the
+        warp reads them all; "parts", "columns": each lane writes its elements, along a row or down a column."""
+        key = addresses, size, lanes, rows
         if key not in self.made:
             shares = tuple((n, self.span(addresses[n], size, line)) for n in lanes_in(lanes))
-            if to_all:
-                total = 0
-                for _, mine in shares:
-                    total |= mine
-                shares = tuple((n, total) for n in range(32))
-            self.made[key] = self.of(shares)
+            self.made[key] = self.of(self._of_matrices(shares, line, rows) if rows else shares)
         return self.made[key]
+
+    def _of_matrices(self, named: tuple[tuple[int, int], ...], line: int, rows: str) -> tuple[tuple[int, int], ...]:
+        """What each lane accesses of rows of 16 bytes (PTX ISA, "stmatrix"): of row r of a matrix, lanes 4·r to 4·r + 3
+        write 4 bytes each; of a transposed one, lanes r / 2, r / 2 + 4, … 2 bytes each."""
+        total = reduce(or_, (row for _, row in named), 0)
+        if rows == "read":
+            return tuple((n, total) for n in range(32))
+        if total.bit_count() < sum(row.bit_count() for _, row in named):
+            raise Fault(line, "two lanes write the same bytes")
+        shares, size = [0] * 32, 4 if rows == "parts" else 2
+        for name, row in named:
+            begin, mine = (row & -row).bit_length() - 1, (1 << size // self.unit) - 1
+            for n in range(16 // size):
+                lane = 4 * (name % 8) + n if rows == "parts" else 4 * n + name % 8 // 2
+                shares[lane] |= mine << begin + n * size // self.unit
+        return tuple(enumerate(shares))
 
     def union(self, a: Footprint, b: Footprint) -> Footprint:
         key = a.number, b.number

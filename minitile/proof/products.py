@@ -38,6 +38,8 @@ def rows_of_16(word: int, major: int, outer: int, inner_bytes: int) -> tuple[int
     width = _WIDTHS[word >> 62 & 3]
     if word >> 49 & 7 or word >> 14 & 3 or word >> 30 & 3 or word >> 46 & 7 or word >> 52 & 0x3FF or inner_bytes % 16:
         return None
+    if width and start % (8 * width) + min(inner_bytes, width) > width:
+        return None  # without a base offset the pattern begins where the swizzle does
     out = []
     for row in range(outer):
         for byte in range(0, inner_bytes, 16):
@@ -111,7 +113,9 @@ class Products(Registers):
             raise Refused(line, f"not known: {each.op}")
         fragment = args[1].startswith("{")
         accumulators, fragments = self.named[each.pc]
-        form = (f"n{match[1]}", args[0])
+        form = (f"n{match[1]}k{match[2]}", args[0])
+        if accumulators & fragments:
+            raise Refused(line, "a product that writes registers which it reads as a matrix")
         if warp.dirty & (accumulators | fragments):
             raise Fault(line, "no wgmma.fence since an access to registers of this product")
         for other in (p for group in (*warp.groups, warp.open) for p in group):
@@ -173,18 +177,23 @@ class Products(Registers):
         for other in state.warps[group * 4 : group * 4 + 4]:
             other.open, other.groups = told(other.open), tuple(map(told, other.groups))
 
+    def by_warpgroup(self, state: State, warp: Warp, each: Instruction) -> None:
+        """setmaxnreg, which the four warps of a warpgroup execute alike, as they do products (PTX ISA)."""
+        event = self.begun(state, warp, (warp.pc, self.number(warp, each.args[0], each.line)), each.line)
+        self.part(state, warp, event or state.new())
+
     def begun(self, state: State, warp: Warp, what: tuple[Any, ...], line: int) -> int:
         """The event of a product that another warp of the warpgroup has begun, 0 if this is the first. The four warps
         execute the same products; the product is one event of the warpgroup."""
         group, me = warp.number // 4, 1 << warp.number % 4
         if (group + 1) * 4 > len(state.warps):
-            raise Refused(line, "a product by less than four warps")
+            raise Refused(line, "a product, or setmaxnreg, by less than four warps")
         queue = state.products.get(group, ())
         for place, (other, event, warps, passed) in enumerate(queue):
             if warps & me:
                 continue
             if other != what:
-                raise Refused(line, "warps of a warpgroup execute different products")
+                raise Refused(line, "warps of a warpgroup execute different products, or setmaxnreg")
             state.products[group] = (*queue[:place], (other, event, warps | me, passed), *queue[place + 1 :])
             return int(event)
         state.products[group] = (*queue, (what, 0, me, 0))

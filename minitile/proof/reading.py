@@ -98,6 +98,27 @@ _SAME = [
 ]
 
 
+# How many operands an operation has at least. What is not named here is looked at where it is executed.
+_OPERANDS = {
+    name: count
+    for count, names in (
+        (1, "bar.sync bar.arrive barrier.sync barrier.arrive mbarrier.try_wait wgmma.wait_group activemask"),
+        (2, "mov cvt cvta neg abs not ex2 lg2 rcp sqrt rsqrt sin cos tanh popc clz brev bfind testp cnot ld elect"),
+        (2, "st stmatrix ldmatrix red mbarrier.init"),
+        (3, "add sub mul div rem min max and or xor shl shr setp set copysign addc subc mul24 szext bmsk mapa vote"),
+        (3, "redux match atom st.async"),
+        (4, "mad fma shf prmt bfe selp madc sad dp4a dp2a mad24 slct fns mma wgmma.mma_async"),
+        (5, "lop3 bfi shfl"),
+    )
+    for name in names.split()
+}
+
+
+def _has_operands(op: str, args: tuple[str, ...]) -> bool:
+    base, *more = op.split(".")
+    return len(args) >= _OPERANDS.get(".".join((base, *more[:1])), _OPERANDS.get(base, 0))
+
+
 def _standing_for(op: str, args: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     for form, name in _SAME:
         if match := form.match(op):
@@ -263,7 +284,10 @@ def _statement(line: int, labels: tuple[str, ...], text: str, scopes: list[_Scop
     guard = _NAME.sub(renamed, match[2]) if match[2] else ""
     if guard and not guard.startswith("%"):
         raise Refused(line, f"not an instruction: {text}")
-    return Statement(line, labels, guard, match[1] == "!", *_standing_for(match[3], tuple(found)))
+    op, args = _standing_for(match[3], tuple(found))
+    if not _has_operands(op, args):
+        raise Refused(line, f"operands are missing: {text}")
+    return Statement(line, labels, guard, match[1] == "!", op, args)
 
 
 __all__ = ["Refused", "Statement", "spelled", "split_operands", "statements", "without_block_comments",

@@ -220,10 +220,8 @@ class Registers:
         """An address for each lane; of lanes that do not take part, 0."""
         found, _, value = self.located(warp, arg, lanes)
         if found is None:
-            values = lanes_of(value)
-            raise self.unknown_number(
-                line, arg, next(values[n] for n in lanes_in(lanes) if not isinstance(values[n], int))
-            )
+            values = [lanes_of(value)[n] for n in lanes_in(lanes)]
+            raise self.unknown_number(line, arg, next((v for v in values if not isinstance(v, int)), values[0]))
         return found
 
     def located(self, warp: Warp, arg: str, lanes: int) -> tuple[tuple[int, ...] | None, int, Value]:
@@ -731,11 +729,16 @@ def _difference(bound: Any, start: Any) -> Any:
 
 @lru_cache(maxsize=1 << 16)
 def _located(values: Value, offset: int, lanes: int) -> tuple[int, ...] | None:
-    """An address for each of these lanes; of others 0; None: not all are known."""
-    each_lane = lanes_of(values)
-    if not all(isinstance(each_lane[lane], int) for lane in lanes_in(lanes)):
-        return None
-    return tuple((v + offset) % (1 << 32) if lanes >> n & 1 else 0 for n, v in enumerate(each_lane))
+    """An address for each of these lanes; of others 0; None: not all are known, or one has more than 32 bits."""
+    each_lane, found = lanes_of(values), [0] * 32
+    for lane in lanes_in(lanes):
+        value = each_lane[lane]
+        if not isinstance(value, int):
+            return None
+        found[lane] = (value + offset) % (1 << 32)
+        if value >> 32 and (value + offset) % (1 << 64) >> 32:
+            return None  # of a register of 64 bits
+    return tuple(found)
 
 
 @lru_cache(maxsize=4096)

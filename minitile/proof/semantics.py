@@ -16,7 +16,7 @@ from minitile.proof.events import Footprint, MBarrier, replace
 from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import WINDOW, Fork, Question, Residue
 from minitile.proof.shortcuts.blocks import blocks, names_truth
-from minitile.proof.shortcuts.bursts import Burst, bursts, form
+from minitile.proof.shortcuts.bursts import Burst, bursts, form, piece
 from minitile.proof.state import ALL, State, Warp, bits, committed, lanes_in, without_empty
 from minitile.proof.text import (
     ARITHMETIC,
@@ -59,7 +59,6 @@ from minitile.proof.values import (
 
 _IDLE = (
     "griddepcontrol.",
-    "setmaxnreg.",
     "prefetch",
     "nanosleep",
     *STORES,
@@ -81,6 +80,7 @@ _INIT = re.compile(r"mbarrier\.init\.shared(::cta)?\.b64")
 _ARRIVE = re.compile(r"mbarrier\.arrive(\.expect_tx)?(\.release)?(\.cta)?\.shared(::cta)?\.b64")
 _EXPECT = re.compile(r"mbarrier\.expect_tx(\.relaxed\.cta)?\.shared(::cta)?\.b64")
 _WAIT = re.compile(r"mbarrier\.try_wait(?:\.parity)?(\.acquire)?(\.cta)?\.shared(::cta)?\.b64")
+_REGISTERS = re.compile(r"setmaxnreg\.(?:inc|dec)\.sync\.aligned\.u32")
 _BAR_RED = re.compile(r"(?:bar|barrier)\.red(?:\.aligned)?\.(?:popc\.u32|(?:and|or)\.pred)")
 _ACCESSES = ("st", "ld", "stmatrix", "ldmatrix")
 COUNTED = -1000  # names what counters hold, by their places
@@ -98,8 +98,7 @@ class Machine(Branches):
     ) -> None:
         super().__init__(program, launch, residues or {})
         self.together = together
-        sizes = [SHARED.fullmatch(each.op) for each in program.code]
-        self.unit = min([4, *(int(each[2]) // 8 for each in sizes if each)])
+        self.unit = min((piece(each.op) for each in program.code), default=4)
         self.memory = Memory(self.unit, program.arrays.values(), draws(program))
         self.covered: dict[tuple[tuple[int, int, int, int], ...], Footprint] = {}
         for each in program.code:
@@ -227,9 +226,12 @@ class Machine(Branches):
         elif op.startswith(ATOMIC):
             for name in each.writes:
                 self.put(warp, name, TOP, lanes)
-        elif op.startswith(_IDLE):
-            if ".aligned" in op and lanes != ALL:
+        elif _REGISTERS.fullmatch(op) and len(each.args) == 1:
+            if lanes != ALL:
                 raise Refused(each.line, f"by some lanes of a warp: {each.text}")
+            self.by_warpgroup(state, warp, each)
+        elif op.startswith(_IDLE):
+            pass
         else:
             self.generic(state, warp, each, lanes, sure)
         return True
@@ -366,7 +368,7 @@ class Machine(Branches):
 
     def ret(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
         if lanes != ALL or warp.stack:
-            raise Fault(each.line, "some lanes of a warp end before others")
+            raise Refused(each.line, "some lanes of a warp end before others")
         if warp.open or warp.groups or any(now or groups for now, groups in warp.bulk.values()):
             raise Fault(each.line, "ends while operations that it has started use shared memory")
         warp.done = True
@@ -380,13 +382,12 @@ class Machine(Branches):
         if known is None:
             raise Refused(each.line, f"not known: {each.op}")
         load, size, lane_mask = known.load, known.size, lanes & known.lanes
-        if known.matrix:
+        if known.rows:
             warp.converge()
             if lanes != ALL:
                 raise Refused(each.line, "a matrix by some lanes of a warp")
-        # Rows that one lane names are given to all: each lane reads them all.
         place = each.args[1 if load else 0]
-        foot, exact, ticket = self.footprint(warp, each, place, size, lane_mask, each.base == "ldmatrix")
+        foot, exact, ticket = self.footprint(warp, each, place, size, lane_mask, known.rows)
         if not exact and not load and foot.units & ~state.written:
             raise Refused(each.line, f"not known where, among bytes that nothing has written: {each.text}")
         same = each.pc in self.program.same or bool(INTEGER.fullmatch(each.args[-1]))
@@ -458,7 +459,7 @@ class Machine(Branches):
             if addresses is None:
                 return None
             try:
-                foot = self.memory.by_lane(addresses, each.size, each.lanes, each.line, each.to_all)
+                foot = self.memory.by_lane(addresses, each.size, each.lanes, each.line, each.rows)
             except Fault:
                 return None
             met = total is not None and total.units & foot.units
@@ -468,20 +469,20 @@ class Machine(Branches):
         return total
 
     def footprint(
-        self, warp: Warp, each: Instruction, arg: str, size: int, lanes: int, to_all: bool = False
+        self, warp: Warp, each: Instruction, arg: str, size: int, lanes: int, rows: str = ""
     ) -> tuple[Footprint, bool, Tickets | None]:
         """What lanes access, and whether they access all of it; else each some place of its share, not known which, but
         by tickets perhaps a place of its own."""
         addresses, offset, value = self.located(warp, arg, lanes)
         values = lanes_of(value)
-        if addresses is None and (to_all or not any(isinstance(values[n], (Among, Ticket)) for n in lanes_in(lanes))):
+        if addresses is None and (rows or not any(isinstance(values[n], (Among, Ticket)) for n in lanes_in(lanes))):
             addresses = self.address(warp, arg, lanes, each.line)
         if addresses is not None:
-            return self.memory.by_lane(addresses, size, lanes, each.line, to_all), True, None
+            return self.memory.by_lane(addresses, size, lanes, each.line, rows), True, None
         shares, by_ticket = [], []
         for lane in bits(lanes):
             value, units = values[lane], 0
-            if isinstance(value, int):
+            if isinstance(value, int) and not value >> 32:
                 value = Among(value, 1, 1)
             if isinstance(value, Ticket):
                 value = placed(value, offset, self.implied(warp, each, lane), each.line, arg)
@@ -542,7 +543,7 @@ class Machine(Branches):
         values = lanes_of(self.value(warp, match[1]) if match else TOP)
         terms = {v.terms if isinstance(v, Affine) else None for n, v in enumerate(values) if lanes >> n & 1}
         if match and terms == {WINDOW.terms}:
-            shared = tuple(v.const % (1 << 32) if isinstance(v, Affine) else 0 for v in values)
+            shared = tuple(v.const % (1 << 64) if isinstance(v, Affine) else 0 for v in values)
             name = "%~generic"
             warp.registers[name] = shared
             place = f"[{name}{match[2]}]"

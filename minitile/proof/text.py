@@ -193,6 +193,7 @@ def _body(text: str) -> tuple[str, str, list[tuple[int, str]]]:
 
 
 BASE = 4 * 1024  # where shared memory begins
+MOST_BYTES = 1 << 20  # that a shared array may have, or be aligned to
 GAP = 1024  # bytes between shared arrays, which may lie in any order: so that what is beyond one is in no other
 
 
@@ -241,6 +242,8 @@ def _arrays(
             )
             if each[3] in arrays or any(each[3] in re.findall(r"[\w$]+", other) for other in others):
                 raise Refused(0, f"a name that stands for two variables: {each[3]}")
+            if not 0 <= size <= MOST_BYTES or align > MOST_BYTES:
+                raise Refused(0, f"more shared memory than there is: {each[0]}")
             arrays[each[3]], aligned[each[3]] = (start, size), align
             end = start + size
     return arrays, aligned
@@ -263,6 +266,10 @@ def parse(text: str, launch: Launch) -> Program:
             if each.op not in ("bra", "bra.uni") or len(each.args) != 1 or each.args[0] not in labels:
                 raise Refused(each.line, f"not known: {each.text}")
             code[n] = replace(each, target=labels[each.args[0]])
+    end = max((each.pc for each in code if each.op == "ret" and not each.guard), default=0)
+    for n, each in enumerate(code[:end]):
+        if each.op == "ret":  # lanes that end are lanes that go where others end
+            code[n] = replace(each, op="bra", target=end)
     arrays, aligned = _arrays(header, body, launch)
     _refuse_windows(code, arrays)
     successors = [_successors(each) for each in code]

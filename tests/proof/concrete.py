@@ -470,9 +470,14 @@ class Block:
         count = int(re.search(r"\.x([124])\b", each.op)[1])  # type: ignore[index]
         self._emit(warp, Event("meet", ALL, each.line))
         rows = self._addresses(warp, each.args[1 if load else 0], (1 << 8 * count) - 1, each.line)
-        share: Any = tuple((n, at, 16) for n, at in rows.items())
         if load:  # all lanes read all rows
-            share = tuple((n, at, 16) for n in range(32) for at in rows.values())
+            share: Any = tuple((n, at, 16) for n in range(32) for at in rows.values())
+        elif ".trans" in each.op:  # lane n has two elements of column n / 4
+            share = tuple(
+                (4 * column + n % 8 // 2, at + 2 * column, 2) for n, at in rows.items() for column in range(8)
+            )
+        else:  # lane n has two elements of row n / 4
+            share = tuple((4 * (n % 8) + part, at + 4 * part, 4) for n, at in rows.items() for part in range(4))
         self._emit(warp, Event("access", ALL, each.line, write=not load, share=share))
         for name in each.writes:
             self._put(warp, name, None, lanes)
@@ -507,7 +512,7 @@ class Block:
         if warp.dirty is None or warp.dirty & (own | fragment):
             raise Broken("no wgmma.fence")
         for names, accumulators, form in (p for group in (*warp.groups, warp.open) for p in group):
-            chained = form == (columns, args[0])
+            chained = form == (columns, depth, args[0])
             if (own & names and not (chained and own == accumulators)) or fragment & accumulators:
                 raise Broken("a register of a product under way")
             if own & (names - accumulators):
@@ -522,7 +527,7 @@ class Block:
             layout = Descriptor.decode(words[-1])
             pieces = layout.mn_major(depth, outer * item // 16) if major else layout.k_major(outer, depth * item // 16)
             share += sorted({int(at) for at in pieces.ravel()})
-        warp.open.append((own | fragment, own, (columns, args[0])))
+        warp.open.append((own | fragment, own, (columns, depth, args[0])))
         warp.issued += 1
         what = (each.pc, *words)
         reads = tuple((0, at, 16) for at in share)

@@ -3,7 +3,20 @@ with what is found ("" for proved)."""
 
 from __future__ import annotations
 
-from tests.proof.test_text import COMMIT, DATA, DONE, FILLED, FINISHED, HEAD, INIT, MAP, PRODUCT, PUT, ROLE
+from tests.proof.test_text import (
+    COMMIT,
+    DATA,
+    DONE,
+    FILLED,
+    FINISHED,
+    FROM_REGISTERS,
+    HEAD,
+    INIT,
+    MAP,
+    PRODUCT,
+    PUT,
+    ROLE,
+)
 from tests.proof.test_text import FENCE as ORDERED
 from tests.proof.test_text import WHOLE as PLAIN
 
@@ -61,6 +74,13 @@ TEXTS: list[tuple[str, str]] = [
         "$s: xor.b32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, 2; @%p2 bra.uni $l;",
         "a cycle in which no loop is known to come nearer",
     ),
+    # Matrices: two rows at one place.
+    ("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r4};", "two lanes write the same bytes"),
+    (
+        "and.b32 %r3, %r0, 39; mad.lo.u32 %r3, %r3, 16, %r1;"
+        " stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r3], {%r4, %r5};",
+        "two lanes write the same bytes",
+    ),
     # Reductions at barriers.
     (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.red.popc.u32 %r4, 0, %p0;"), ""),
     (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.sync 0;"), "some reduce and others do not"),
@@ -74,7 +94,8 @@ TEXTS: list[tuple[str, str]] = [
         "in a form that is not known",
     ),
     (f"{PARTS} @%p4 bra $a; {FENCE} @%p5 bra $c; {FENCE}\n$a: {FENCE}\n$c: bar.sync 0;", "in a form that is not known"),
-    (f"{PARTS} @%p4 bra $a; {FENCE} ret;\n$a: bar.sync 0;", "in a form that is not known"),
+    (f"{PARTS} @%p4 bra $a; {FENCE} ret;\n$a: bar.sync 0;", "a barrier by some lanes"),
+    (f"{PARTS} @%p4 bra $a; {FENCE} ret;\n$a: {FENCE}", ""),
     (f"{PARTS} setp.eq.u32 %p6, %r9, 3; @%p6 bra $c; @%p4 bra $a; {FENCE}\n$c: {FENCE}\n$a: bar.sync 0;", ""),
     (
         f"{PARTS} setp.eq.u32 %p6, %r9, 3; @%p6 bra $c; @%p4 bra $a; {FENCE} bra $b;\n$a: {FENCE}\n$c: {FENCE}\n"
@@ -86,10 +107,20 @@ TEXTS: list[tuple[str, str]] = [
 STORED = "@%p0 st.shared.u32 [%r1], 0; fence.proxy.async.shared::cta; setp.lt.u32 %p3, %r0, 32; @%p3 bra $a;"
 HANDED_ON = f"{STORED} bar.sync 1, 128; bra $b;\n$a: bar.arrive 1, 128; {{}}\n$b:"
 MULTIPLIED = f"{ORDERED} {PRODUCT} {COMMIT} {FINISHED}"
+REGISTERS = "setmaxnreg.dec.sync.aligned.u32 {};"
+ON_ITSELF = FROM_REGISTERS.replace("{%f0, %f1, %f2, %f3}", "{%r10, %r11, %r12, %r13}")
 OF_WARPGROUPS = [
     (FILLED + HANDED_ON.format("") + MULTIPLIED, "that need not be complete"),
     (FILLED + HANDED_ON.format("bar.warp.sync 0xffffffff;") + MULTIPLIED, ""),
-]
+    (f"setp.lt.u32 %p3, %r0, 32; @%p3 {REGISTERS.format(24)}", "by less than four warps"),
+    (f"setp.lt.u32 %p3, %r0, 32; @%p3 bra $a; {REGISTERS.format(24)} bra $b;\n$a: {REGISTERS.format(32)}\n$b:",
+     "execute different"),
+    (REGISTERS.format(24), ""),
+    (
+        FILLED + MULTIPLIED.replace(PRODUCT, ON_ITSELF),
+        "writes registers which it reads as a matrix",
+    ),
+]  # fmt: skip
 
 # Whole texts. Rows of 32 bytes, swizzled, which repeats after 256: the array must be aligned so.
 SWIZZLED = (

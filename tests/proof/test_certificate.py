@@ -206,6 +206,7 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no table": (lambda data: data.update(table=[]), "IndexError"),
     "no moduli": (lambda data: data.update(moduli=None), "TypeError"),
     "moduli twice": (lambda data: data.update(moduli=[[None, 2], [None, 2]]), "moduli"),
+    "more cases than fit into memory": (lambda data: data.update(moduli=[[["param", "K"], 1 << 40]]), "not all cases"),
     "a modulus of 0": (lambda data: data.update(moduli=[[None, 0]]), "moduli"),
     "a warp is missing": (without_a_warp, "warps"),
     "warps are swapped": (with_warps_swapped, "warps"),

@@ -202,10 +202,6 @@ def test_texts_of_mutants(text, why, box):
 # What survives all the same: (module, what it says; $: at the end), and why.
 SPARE = {
     ("barriers", "without phase == barrier.index - 1"): "no other wait is kept",
-    (
-        "explore",
-        "a product by less than four warps",
-    ): "a warp does not end before its products, nor these before all parts",
     ("explore", "cases of residues"): "ends the search",
     ("explore", "more time than is allowed"): "ends the search",
     ("explore", "without steps % 1024 == 0"): "ends the search",

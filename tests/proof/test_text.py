@@ -67,6 +67,10 @@ LOOP = (
     [
         "",
         f"{STORE} mov.u32 %r3, %r2; {LOAD}",
+        # Lanes that end before others.
+        "@%p0 bra $a; ret;\n$a:",
+        f"@%p0 ret; {STORE}",
+        f"setp.ge.u32 %p3, %r0, %r9; @%p3 ret; {STORE} mov.u32 %r3, %r2; {LOAD}",
         "elect.sync _|%p4, 0xffffffff; bar.sync 0;",
         f"{STORE} bar.sync 0; {OTHER} {LOAD}",
         f"$l:\n {DATA} {STORE} @%p4 bra $l;",
@@ -128,7 +132,6 @@ def test_sound(body):
         ("@%p0 bar.sync 0;", "some lanes"),
         ("bar.sync 0, 32;\n bar.sync 0, 64;", "A: arrives at a barrier"),
         ("setp.lt.u32 %p3, %r0, 32; @%p3 bra $a; bar.sync 1, 64;\n$a:", "stuck"),
-        ("@%p0 bra $a; ret;\n$a:", "part"),
         (f"{INIT} {WAIT}", "stuck"),
         (f"{INIT.replace('fence.mbarrier_init.release.cluster;', '')} {MAP} {COPY} {WAIT}", "fence.mbarrier_init"),
         (f"{INIT} {MAP} {COPY} mov.u32 %r3, %r2; {LOAD} {WAIT}", "nothing has written"),
@@ -177,6 +180,12 @@ def test_sound(body):
         ("mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1024], 0;", "not tried again"),
         ("mbarrier.init.shared.b64 [%r1+1024], 1;", "by several lanes"),
         ("call foo;", "not known"),
+        *(
+            (f"{op};", "operands are missing")
+            for op in ("mad.lo.u32 %r3, %r0", "st.shared.u32 [%r2]", "bar.sync", "mov.u32")
+        ),
+        ("st.shared.u32 [%r1+-8192], %r0;", "out of bounds"),
+        ("@%p0 wgmma.wait_group.sync.aligned;", "operands are missing"),
     ],
 )
 def test_refused(body, why):
@@ -222,7 +231,6 @@ ROLE = "setp.eq.u32 %p5, %r0, 32; setp.lt.u32 %p3, %r0, 32; @!%p3 bra $z; {}\n b
         (f"{INIT} @%p0 {ARRIVE.replace('arrive', 'arrive.relaxed.cta')}", "not known: @%p0 mbarrier.arrive.relaxed"),
         (f"{INIT} @%p0 {ARRIVE.replace('arrive', 'arrive_drop')}", "not known: @%p0 mbarrier.arrive_drop"),
         (f"{MAP} {COPY}", "no mbarrier has been initialised"),
-        ("@%p0 ret;", "some lanes of a warp end"),
         (f"{MAP} {STORE} fence.proxy.async.shared::cta; bar.sync 0; {PUT[5:]}", "a bulk copy by several lanes"),
         # Bytes expected without an arrival: some arrival for the same phase must be behind them.
         (
@@ -314,6 +322,9 @@ STEP, TEST = "add.s32 %r6, %r6, 1;", " setp.lt.s32 %p2, %r6, %r9;\n @%p2 bra.uni
 AGAIN = LOOP.format("").replace("$l", "$k").replace("$e", "$f")
 READ = [  # whole texts: what is changed, and what is found
     (WHOLE, ".align 1024", ".align 48", "not a power of two"),
+    (WHOLE, ".align 1024", ".align 2097152", "more shared memory than there is"),
+    (WHOLE, ".align 1024 .b8 smem[];", f".b8 big[{1 << 50}];", "more shared memory than there is"),
+    (WHOLE, "bar.sync 0;", "bar.sync 0; st.shared.v4.u32 [%r1+2147400000], {{0,0,0,0}};", "out of bounds"),
     (WHOLE, "bar.sync 0;", "cvt.u64.u32 %d5, %r1; st.global.u32 [%d5], 0;", "as one of global memory"),
     (WHOLE, "bar.sync 0;", "/* * // { */ bar.sync 0;", ""),
     (WHOLE, "bar.sync 0;", "/* bar.sync 0;", "a comment that does not end"),
@@ -552,7 +563,7 @@ def test_descriptors_are_those_of_the_simulator():
     from minitile.runtime.sim.ptx.instructions.wgmma_layout import Descriptor
 
     for mode in range(4):
-        word = 0x1234 >> 4 | (32 << 16) | (64 << 32) | (mode << 62)
+        word = 0x1400 >> 4 | (32 << 16) | (64 << 32) | (mode << 62)
         parsed = Descriptor.decode(word)
         mine = rows_of_16(word, 0, 64, 32)
         assert mine is not None
@@ -560,3 +571,7 @@ def test_descriptors_are_those_of_the_simulator():
         mine = rows_of_16(word, 1, 16, 128)
         assert mine is not None
         assert set(mine) == {int(x) for x in parsed.mn_major(16, 8).ravel()}
+        for start, major in ((32, 0), (32, 1), (112, 0), (128, 0), (512, 0), (1024, 1)):  # along K; within the pattern
+            shifted = rows_of_16(word + (start >> 4), major, 16 if major else 64, 128 if major else 32)
+            width = (0, 128, 64, 32)[mode]
+            assert (shifted is None) == bool(width and start % (8 * width) + (width if major else 32) > width)

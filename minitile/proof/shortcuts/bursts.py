@@ -23,34 +23,43 @@ _LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shar
 @dataclass(frozen=True, slots=True)
 class Form:
     """A generic access by its operation: `load`; `size` in bytes of each lane's share; `lanes` that name one, as bits;
-    `matrix`: by all lanes of a warp together."""
+    `rows`: by all lanes of a warp together, matrices whose rows these lanes name (memory.Memory.by_lane)."""
 
     load: bool
     size: int
     lanes: int
-    matrix: bool
+    rows: str
 
 
 @lru_cache(maxsize=4096)
 def form(op: str) -> Form | None:
     """None: not known."""
     if match := (_STMATRIX.fullmatch(op) or _LDMATRIX.fullmatch(op)):
-        return Form(op.startswith("ld"), 16, (1 << 8 * int(match[1])) - 1, True)
+        load = op.startswith("ld")
+        rows = "read" if load else "columns" if match[2] else "parts"
+        return Form(load, 16, (1 << 8 * int(match[1])) - 1, rows)
     if match := SHARED.fullmatch(op):
-        return Form(op.startswith("ld"), int(match[1] or 1) * int(match[2]) // 8, 0xFFFFFFFF, False)
+        return Form(op.startswith("ld"), int(match[1] or 1) * int(match[2]) // 8, 0xFFFFFFFF, "")
     return None
+
+
+def piece(op: str) -> int:
+    """The bytes that what an operation accesses of shared memory is made of, at most 4."""
+    if match := re.match(r"(?:st|ld)\.shared(?:::\w+)?(?:\.v[24])?\.[busf](8|16)$", op):
+        return int(match[1]) // 8
+    return 2 if op.startswith("stmatrix") and ".trans" in op else 4
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An instruction of a burst: its address, bytes of each lane, and lanes; `to_all`: each lane reads them all.
+    """An instruction of a burst: its address, bytes of each lane, and lanes; `rows`: of matrices.
     `scalar`: a load by which numbers are told."""
 
     place: str
     line: int
     size: int
     lanes: int
-    to_all: bool
+    rows: str
     scalar: bool
 
 
@@ -96,7 +105,7 @@ def _kind(each: Instruction) -> tuple[bool, bool, bool] | None:
     if CP_ASYNC.fullmatch(each.op):
         return (False, True, False) if len(each.args) in (3, 4) and each.args[2] in ("4", "8", "16") else None
     known = form(each.op)
-    return (known.load, False, known.matrix) if known else None
+    return (known.load, False, bool(known.rows)) if known else None
 
 
 def _burst(begin: int, end: int, inside: list[Instruction], touches: Sequence[int]) -> Burst:
@@ -106,7 +115,7 @@ def _burst(begin: int, end: int, inside: list[Instruction], touches: Sequence[in
         place = each.args[1 if known and known.load else 0]
         size, lanes = (known.size, known.lanes) if known else (int(each.args[2]), 0xFFFFFFFF)
         scalar = bool(each.writes) and "{" not in each.args[0]
-        parts.append(Part(place, each.line, size, lanes, each.base == "ldmatrix", scalar))
+        parts.append(Part(place, each.line, size, lanes, known.rows if known else "", scalar))
         touched |= touches[each.pc]
     return Burst(
         begin,
@@ -117,8 +126,8 @@ def _burst(begin: int, end: int, inside: list[Instruction], touches: Sequence[in
         touched,
         not any(known.load for each in inside if (known := form(each.op))),
         any(form(each.op) is None for each in inside),
-        any(known.matrix for each in inside if (known := form(each.op))),
+        any(known.rows for each in inside if (known := form(each.op))),
     )
 
 
-__all__ = ["Burst", "Form", "bursts", "form"]
+__all__ = ["Burst", "Form", "bursts", "form", "piece"]

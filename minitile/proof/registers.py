@@ -350,6 +350,7 @@ class Registers:
     def above(self, state: State, base: Any, value: int, bound: Affine) -> Value:
         """Whether base + value < bound."""
         difference = _difference(bound.terms, base[0])
+        exact = value < self.floor(base)  # no counter that has been shifted
         value -= bound.const
         if not difference:
             return int(value < 0)
@@ -362,7 +363,7 @@ class Registers:
             if any(v is TOP or v is UNIFORM for v in key[0][1]):
                 return UNIFORM
             low, high = state.oracle.get(key) or (self.lowest(key), None)
-            if value <= low:
+            if value <= low and (exact or key[0] == base):
                 return 1
             if high is not None and value >= high:
                 return 0
@@ -401,7 +402,9 @@ class Registers:
         return self.above(state, base, value, bound) if base[1] else Predicate(("above", base, value, bound))
 
     def lowest(self, key: Any) -> int:
-        """A value that a bound is above at any rate."""
+        """A value that a bound is above at any rate, by questions of true numbers: a shifted counter stands for more."""
+        if key[0][2] != LAUNCH:
+            return FAR
         if not key[0][0] and key[1] in self.in_grid:
             return self.in_grid[key[1]]
         if key[0][0] or not not_negative(Affine(key[1], 0)):

@@ -8,6 +8,10 @@ from collections.abc import Mapping
 import pytest
 
 from minitile.proof import Answer, Launch, answer
+from minitile.proof.explore import Explorer
+from minitile.proof.state import Warp
+from minitile.proof.text import parse
+from minitile.proof.values import Counter
 from tests.proof import dpor
 from tests.proof.concrete import traces
 from tests.proof.test_attacks import against
@@ -89,3 +93,25 @@ def test_a_counter_that_is_set_outside_of_a_loop_around(places: Mapping[str, str
     body = against(OTHERS, TWO_LOOPS.format(most=most, **{k: v.format("%x10") for k, v in places.items()}))
     assert not found(body, 1000)
     assert fault_at(body, N=12, M=9)
+
+
+def around(counter: str, bound: str, label: str, body: str) -> str:
+    return (
+        f"mov.b32 {counter}, 0;\n${label}: {body} bar.sync 0; add.s32 {counter}, {counter}, 1;"
+        f" setp.lt.s32 %q1, {counter}, {bound}; @%q1 bra.uni ${label};"
+    )
+
+
+def test_inner_counters_start_again_in_a_later_round() -> None:
+    """In the second of the inner rounds a warp may yet come to the first of the next outer round, and to no round of an
+    outer one that is over."""
+    text = whole(around("%x1", "%r9", "i", around("%x2", "3", "j", around("%x3", "%x18", "k", ""))))
+    launch = Launch({"T": 1024})
+    program = parse(text, launch)
+    explorer = Explorer(program, launch, frozenset(), {}, 100, 10.0)
+    inner = next(each for each in program.loops if each.counter == "%x3")
+    base = ((), (), 0)
+    warp = Warp(0, inner.back, {"%x1": Counter(base, 5), "%x2": 1, "%x3": Counter(((), (1, Counter(base, 5)), 0), 2)})
+    for outer, middle, may in [(5, 0, False), (5, 1, False), (5, 2, True), (4, 2, False), (6, 0, True), (6, 1, True)]:
+        instance = (middle, Counter(base, outer))
+        assert explorer._may_start(warp, ((), instance, 0)) == may, (outer, middle)

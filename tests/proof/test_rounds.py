@@ -115,3 +115,20 @@ def test_inner_counters_start_again_in_a_later_round() -> None:
     for outer, middle, may in [(5, 0, False), (5, 1, False), (5, 2, True), (4, 2, False), (6, 0, True), (6, 1, True)]:
         instance = (middle, Counter(base, outer))
         assert explorer._may_start(warp, ((), instance, 0)) == may, (outer, middle)
+
+
+# %x2 starts at %x1, which is another number in each round of a loop around; {} stands in front of the start.
+STRIDES = (
+    "mov.u32 %x0, 0; mov.u32 %x7, 1; mov.u32 %x8, 2; bra.uni $o;\n$o: mul.lo.s32 %x1, %x0, 100;"
+    " setp.eq.s32 %q0, %x0, 0; @%q0 bra.uni $s; {}\n$s: mov.u32 %x2, %x1;\n$h: setp.ge.s32 %q2, %x2, %x8;"
+    " @%q2 bra.uni $e; bar.sync 0; add.s32 %x2, %x2, %x7; bra.uni $h;\n$e: add.s32 %x0, %x0, 1;"
+    f" setp.lt.s32 %q3, %x0, 2; @%q3 bra.uni $o; bra.uni $z;\n$f: {RACE}"
+)
+GROWS = "add.s32 %x2, %x2, %x7; setp.eq.s32 %q1, %x2, 3; @%q1 bra.uni $f;"
+
+
+def test_a_start_that_changes_before_what_grows_from_it() -> None:
+    assert not found(STRIDES.format(GROWS))
+    assert fault_at(STRIDES.format(GROWS))
+    assert found(STRIDES.format(GROWS.replace("3;", "5;")))
+    assert found(STRIDES.format("setp.eq.s32 %q1, %x0, 5; @%q1 bra.uni $f;"))

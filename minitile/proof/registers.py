@@ -347,17 +347,17 @@ class Registers:
         """The values of the counters of the loops around an instruction, of those that have loops within."""
         return tuple(warp.registers.get(loop.counter, TOP) for loop in self.around[pc])
 
-    def above(self, state: State, base: Any, value: int, bound: Affine) -> Value:
-        """Whether base + value < bound."""
+    def above(self, state: State, base: Any, value: int, bound: Affine, is_counter: bool = True) -> Value:
+        """Whether base + value < bound. `is_counter`: the value may be one that has been shifted."""
         difference = _difference(bound.terms, base[0])
-        exact = value < self.floor(base)  # no counter that has been shifted
+        exact = not is_counter or value < self.floor(base)
         value -= bound.const
         if not difference:
             return int(value < 0)
         scale = self.divisor(base, difference)
         value //= scale
         # No counter that may have been shifted asks for values below `constants`: these are one truth for the launch.
-        small = value <= (self.constants(base) - 1) // scale
+        small = not is_counter or value <= (self.constants(base) - 1) // scale
         begin = () if self.is_number(base) else base[0]
         for key in (((begin, (), LAUNCH), difference), (base, difference)):
             if any(v is TOP or v is UNIFORM for v in key[0][1]):
@@ -682,7 +682,7 @@ class Registers:
         if not isinstance(limit, int) or not 0 < limit <= self.small or variables_in(bound):
             return None
         for n in range(-1, limit):
-            above = self.above(state, ((), self.instance(warp, pc), 0), n, bound)
+            above = self.above(state, ((), self.instance(warp, pc), 0), n, bound, False)
             if above not in (0, 1):
                 return None  # within rounds of which it is not known which
             if not above:

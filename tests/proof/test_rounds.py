@@ -132,3 +132,20 @@ def test_a_start_that_changes_before_what_grows_from_it() -> None:
     assert fault_at(STRIDES.format(GROWS))
     assert found(STRIDES.format(GROWS.replace("3;", "5;")))
     assert found(STRIDES.format("setp.eq.s32 %q1, %x0, 5; @%q1 bra.uni $f;"))
+
+
+# In each round a minimum of a size is looked at; a race behind the loop, where there are 12 rounds at least, an odd
+# number of them.
+MINIMA = (
+    "mov.b32 %x0, 0; mov.b32 %x5, 0; mov.b32 %x1, 0; setp.ge.s32 %p2, %x1, %r9; @%p2 bra.uni $e;\n$l: {}"
+    " xor.b32 %x0, %x0, 1; setp.lt.s32 %q6, %x5, 12; @%q6 add.s32 %x5, %x5, 1; bar.sync 0; add.s32 %x1, %x1, 1;"
+    " setp.lt.s32 %p2, %x1, %r9; @%p2 bra.uni $l;\n$e: setp.eq.s32 %q4, %x5, 12; @!%q4 bra.uni $z;"
+    f" setp.eq.s32 %q0, %x0, 1; @!%q0 bra.uni $z; {RACE}"
+)
+
+
+@pytest.mark.parametrize("less", [3, 7, 9, 20])
+def test_minima_are_of_no_shifted_counter(less: int) -> None:
+    minimum = f"sub.s32 %x8, %r9, {less}; min.s32 %x9, %x8, 3; setp.ne.s32 %q3, %x9, 3; @%q3 bra.uni $z;"
+    assert not found(MINIMA.format(minimum))
+    assert fault_at(MINIMA.format(minimum), N=41)

@@ -115,7 +115,7 @@ def answer(text: str, launch: Launch, *, most_states: int = MOST_STATES, seconds
 
 def _replayed(text: str, launch: Launch, fault: Fault) -> tuple[tuple[Step, ...], tuple[Asked, ...], bool]:
     """The run that leads to a fault, from the start, without normal forms: so that it says true numbers; and whether it
-    is none for sure: it took an access for executed, or does not end in this fault, with counters as they are."""
+    is none for sure: it took an access for executed, or does not end in a fault, with counters as they are."""
     program = parse(text, launch)
     explorer = Explorer(program, launch, fault.together, fault.residues, 0, MOST_SECONDS)
     explorer.machine.bursts = [None] * len(program.code)  # so that each access is a step
@@ -148,7 +148,7 @@ def _replayed(text: str, launch: Launch, fault: Fault) -> tuple[tuple[Step, ...]
         run()
         doubtful = True
     except Refused as found:
-        doubtful = (found.line, found.reason) != (fault.line, fault.reason)
+        doubtful = not isinstance(found, Fault)
     return tuple(steps), tuple(asked), doubtful or explorer.machine.guessed
 
 

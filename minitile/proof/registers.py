@@ -402,7 +402,7 @@ class Registers:
         return self.above(state, base, value, bound) if base[1] else Predicate(("above", base, value, bound))
 
     def lowest(self, key: Any) -> int:
-        """A value that a bound is above at any rate, by questions of true numbers: a shifted counter stands for more."""
+        """A value that a bound is above at any rate, for true numbers: a shifted counter stands for more."""
         if key[0][2] != LAUNCH:
             return FAR
         if not key[0][0] and key[1] in self.in_grid:

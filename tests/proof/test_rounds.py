@@ -1,5 +1,5 @@
-"""Loops whose counters, bounds or answers could be taken for others: each text has a fault for some sizes, and was proved
-by an earlier version. For some of them `dpor` finds it at sizes that are given."""
+"""Loops whose counters, bounds or answers could be taken for others: each text has a fault for some sizes, which `dpor`
+finds, and was proved by an earlier version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tests.proof.test_attacks import against
 from tests.proof.test_text import HEAD, LOAD, OTHER, STORE
 
 RACE = f"{STORE} {OTHER} {LOAD}\n$z:"
-BEGIN = HEAD.format(threads=64, shared=4096).replace(".param .s32 N,", ".param .s32 N, .param .s32 M, .param .s32 K,") + (
+SIZES = ".param .s32 N, .param .s32 M, .param .s32 K,"
+BEGIN = HEAD.format(threads=64, shared=4096).replace(".param .s32 N,", SIZES) + (
     ".reg .b32 %x<20>; .reg .pred %q<9>; ld.param.s32 %x18, [M]; ld.param.s32 %x19, [K];\n"
 )
 

@@ -77,8 +77,8 @@ def from_least(least: Mapping[Any, int], value: Predicate) -> int | None:
 
 
 def quotient(difference: _Terms) -> tuple[str, Affine, int] | None:
-    """(kind, X, c) of X / c rounded to 0 or down, for c above 1 (without a sign it is not below 0 then, as a number with one);
-    None: it is none."""
+    """(kind, X, c) of X / c rounded to 0 or down, for c above 1: so without a sign it is below 2^31, and one number
+    with a sign and without; None: it is none."""
     if len(difference) != 1 or difference[0][1] != 1:
         return None
     key = difference[0][0]

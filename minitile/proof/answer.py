@@ -114,7 +114,8 @@ def answer(text: str, launch: Launch, *, most_states: int = MOST_STATES, seconds
 
 
 def _replayed(text: str, launch: Launch, fault: Fault) -> tuple[tuple[Step, ...], tuple[Asked, ...], bool]:
-    """The run that leads to a fault, from the start, without normal forms: so that it says true numbers."""
+    """The run that leads to a fault, from the start, without normal forms: so that it says true numbers; and whether it
+    is none for sure: it took an access for executed, or does not end in a fault, with counters as they are."""
     program = parse(text, launch)
     explorer = Explorer(program, launch, fault.together, fault.residues, 0, MOST_SECONDS)
     explorer.machine.bursts = [None] * len(program.code)  # so that each access is a step
@@ -145,9 +146,10 @@ def _replayed(text: str, launch: Launch, fault: Fault) -> tuple[tuple[Step, ...]
             steps.append(Step(-1, 0, str(asked[-1])))
             state = explorer.answered(state, question, yes)
         run()
-    except Refused:
-        pass
-    return tuple(steps), tuple(asked), explorer.machine.guessed
+        doubtful = True
+    except Refused as found:
+        doubtful = not isinstance(found, Fault)
+    return tuple(steps), tuple(asked), doubtful or explorer.machine.guessed
 
 
 def show(value: Any) -> str:

@@ -177,7 +177,8 @@ class Explorer:
         self.seconds, self.until = seconds, time.thread_time() + seconds
         self._foreseen: dict[tuple[int, str], Value] = {}
         self._lowered: dict[tuple[Any, int], dict[Any, Any]] = {}
-        self.starts, self.again = self._starts(), self._again()
+        self.starts = self._starts()
+        self.again = self._again()
         self.deepest = max((len(each) for each in self.machine.around), default=0)
         # Where counters are set before their loops, and where each register is written.
         self.sets = {
@@ -193,29 +194,32 @@ class Explorer:
             for name in each.writes:
                 self.writers[name] = self.writers.get(name, 0) | 1 << each.pc
 
-    def _starts(self) -> dict[str, list[str]]:
-        """What each counter is set to before its loop."""
-        out: dict[str, list[str]] = {each.counter: [] for each in self.program.loops}
+    def _starts(self) -> dict[str, list[tuple[int, str]]]:
+        """Where each counter is set, and to what; "": to what is not known."""
+        out: dict[str, list[tuple[int, str]]] = {each.counter: [] for each in self.program.loops}
         for each in self.program.code:
             for name in each.writes:
                 if name in out and not (each.base == "add" and each.args[1] == name):
-                    out[name].append(each.args[1] if each.base == "mov" and not each.guard else "")
+                    out[name].append((each.pc, each.args[1] if each.base == "mov" and not each.guard else ""))
         return out
 
     def _again(self) -> frozenset[int]:
-        """Heads of counted loops that a warp may come to again while no counter around them has grown: by a way back
-        that is no counted loop's, or by one whose step a branch passes by."""
-        code, loops = self.program.code, self.program.loops
+        """Where counters are set that a warp may come to again while no counter of a loop around has grown: by a way
+        back that is no counted loop's, or by one whose step a branch passes by."""
+        code = self.program.code
         ways = [each for each in code if each.base == "bra" and 0 <= each.target <= each.pc]
         found = set()
-        for loop in loops:
-            around = [o for o in loops if o is not loop and o.head <= loop.head <= o.back]
-            grows = {loop.back, *(o.back for o in around if self._always_grows(o.head, o.back, o.counter))}
-            for way in ways:
-                within = loop.head <= way.target and way.pc <= loop.back
-                if way.pc not in grows and not within and way.target <= loop.back and way.pc >= loop.head:
-                    found.add(loop.head)
+        for loop in self.program.loops:
+            for at, _ in self.starts[loop.counter]:
+                around = self._around(loop, at)
+                grows = {o.back for o in around if self._always_grows(o.head, o.back, o.counter)}
+                if any(way.target <= at <= way.pc and way.pc not in grows for way in ways):
+                    found.add(at)
         return frozenset(found)
+
+    def _around(self, loop: Any, at: int) -> tuple[Any, ...]:
+        """The loops whose counters make the instance of a loop's counter that is set at a place, the outermost last."""
+        return tuple(each for each in self.machine.around[at] if each is not loop)
 
     def _always_grows(self, head: int, back: int, counter: str) -> bool:
         """Whether each round of a loop comes past the step of its counter."""
@@ -395,36 +399,35 @@ class Explorer:
         found = {v.base for warp in state.warps for v in warp.registers.values() if isinstance(v, Counter)}
         return sorted(found, key=lambda base: (len(base[1]), repr(base)))
 
-    def _loops_ahead(self, warp: Warp) -> list[Any]:
-        if warp.done:
-            return []
-        ahead = self.program.ahead[warp.pc]
-        return [loop for loop in self.program.loops if ahead >> loop.head & 1]
-
     def _may_start(self, warp: Warp, base: Any) -> bool:
-        """Whether a warp may yet come to a counter of this base from outside, or lanes of it that wait elsewhere."""
+        """Whether a warp may yet come to where a counter of this base is set, or lanes of it that wait elsewhere."""
         waiting = (replace(warp, pc=pc, stack=()) for pc, _ in warp.stack)
         if warp.stack and any(self._may_start(each, base) for each in waiting):
             return True
-        for loop in self._loops_ahead(warp):
-            around = tuple(v for v in self.machine.around[loop.head] if v is not loop)
-            inside = loop.head <= warp.pc <= loop.back and isinstance(warp.registers.get(loop.counter), Counter)
-            again = loop.head in self.again
-            if (inside and not around and not again) or self.machine.generation[loop.head] != base[2]:
+        if warp.done:
+            return False
+        ahead = self.program.ahead[warp.pc]
+        for loop in self.program.loops:
+            if self.machine.generation[loop.head] != base[2]:
                 continue
-            if not any(self._start_terms(warp, arg) in (None, base[0]) for arg in self.starts[loop.counter]):
-                continue
-            if len(around) == len(base[1]) and (again or self._may_reach(warp, loop, around, base[1])):
-                return True
+            for at, arg in self.starts[loop.counter]:
+                around = self._around(loop, at)
+                if not ahead >> at & 1 or len(around) != len(base[1]):
+                    continue
+                if self._start_terms(warp, arg) not in (None, base[0]):
+                    continue
+                if at in self.again or self._may_reach(warp, at, around, base[1]):
+                    return True
         return False
 
-    def _may_reach(self, warp: Warp, loop: Any, around: tuple[Any, ...], instance: tuple[Any, ...]) -> bool:
-        """Whether a warp may yet enter a loop in an instance: with such values of the counters around it. They only
-        grow; a warp that is in the loop or behind it must go around an outer loop first."""
-        for outer, then in zip(around, instance, strict=True):
+    def _may_reach(self, warp: Warp, at: int, around: tuple[Any, ...], instance: tuple[Any, ...]) -> bool:
+        """Whether a warp may yet come to where a counter is set in an instance: with such values of the counters around
+        it. They only grow, the inner ones within one round of the outer ones; a warp that is behind the place must go
+        around an outer loop first."""
+        for outer, then in zip(reversed(around), reversed(instance), strict=True):
             now = warp.registers.get(outer.counter)
             if warp.pc < outer.head and self.sets[outer.counter] & self.program.ahead[warp.pc]:
-                return any(self._may_start_before(warp, outer, arg, then) for arg in self.starts[outer.counter])
+                return any(self._may_start_before(warp, outer, arg, then) for _, arg in self.starts[outer.counter])
             if warp.pc > outer.back:
                 return True
             if isinstance(now, Counter) and isinstance(then, Counter) and now.base == then.base:
@@ -433,7 +436,7 @@ class Explorer:
                 return True
             if now != then:
                 return now < then and (then - now) % outer.step == 0
-        return bool(warp.pc < loop.head)
+        return bool(warp.pc <= at)
 
     def _may_start_before(self, warp: Warp, outer: Any, arg: str, then: Any) -> bool:
         """Whether an outermost loop that is set to `arg` may come to a value."""

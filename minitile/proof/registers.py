@@ -345,22 +345,23 @@ class Registers:
         """The values of the counters of the loops around an instruction, of those that have loops within."""
         return tuple(warp.registers.get(loop.counter, TOP) for loop in self.around[pc])
 
-    def above(self, state: State, base: Any, value: int, bound: Affine) -> Value:
-        """Whether base + value < bound."""
+    def above(self, state: State, base: Any, value: int, bound: Affine, is_counter: bool = True) -> Value:
+        """Whether base + value < bound. `is_counter`: the value may be one that has been shifted."""
         difference = _difference(bound.terms, base[0])
+        exact = not is_counter or value < self.floor(base)
         value -= bound.const
         if not difference:
             return int(value < 0)
         scale = self.divisor(base, difference)
         value //= scale
         # No counter that may have been shifted asks for values below `constants`: these are one truth for the launch.
-        small = value <= (self.constants(base) - 1) // scale
+        small = not is_counter or value <= (self.constants(base) - 1) // scale
         begin = () if self.is_number(base) else base[0]
         for key in (((begin, (), LAUNCH), difference), (base, difference)):
             if any(v is TOP or v is UNIFORM for v in key[0][1]):
                 return UNIFORM
             low, high = state.oracle.get(key) or (self.lowest(key), None)
-            if value <= low:
+            if value <= low and (exact or key[0] == base):
                 return 1
             if high is not None and value >= high:
                 return 0
@@ -399,7 +400,9 @@ class Registers:
         return self.above(state, base, value, bound) if base[1] else Predicate(("above", base, value, bound))
 
     def lowest(self, key: Any) -> int:
-        """A value that a bound is above at any rate."""
+        """A value that a bound is above at any rate, for true numbers: a shifted counter stands for more."""
+        if key[0][2] != LAUNCH:
+            return FAR
         if not key[0][0] and key[1] in self.in_grid:
             return self.in_grid[key[1]]
         if key[0][0] or not not_negative(Affine(key[1], 0)):
@@ -677,7 +680,7 @@ class Registers:
         if not isinstance(limit, int) or not 0 < limit <= self.small or variables_in(bound):
             return None
         for n in range(-1, limit):
-            above = self.above(state, ((), self.instance(warp, pc), 0), n, bound)
+            above = self.above(state, ((), self.instance(warp, pc), 0), n, bound, False)
             if above not in (0, 1):
                 return None  # within rounds of which it is not known which
             if not above:

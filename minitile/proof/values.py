@@ -459,6 +459,8 @@ def _by_constant(name: str, a: Affine, b: int, width: int, is_signed: bool) -> V
     """Division, remainder, shift and mask by a constant that divides all coefficients; None: not exact."""
     if b == 0 and name in ("or", "xor", "shr", "and"):
         return 0 if name == "and" else a
+    if b == 1 and name == "div":
+        return a
     if name == "shr" and b == width - 1 and not_negative(a):
         return 0
     if name == "and" and not b & (b + 1):

@@ -77,14 +77,15 @@ def from_least(least: Mapping[Any, int], value: Predicate) -> int | None:
 
 
 def quotient(difference: _Terms) -> tuple[str, Affine, int] | None:
-    """(kind, X, c) of X / c rounded down, for X not below 0; None: it is none."""
+    """(kind, X, c) of X / c rounded to 0 or down, for c above 1: so without a sign it is below 2^31, and one number
+    with a sign and without; None: it is none."""
     if len(difference) != 1 or difference[0][1] != 1:
         return None
     key = difference[0][0]
     if not isinstance(key, tuple) or len(key) != 4 or not isinstance(key[3], int) or not isinstance(key[2], Affine):
         return None
     by = 1 << min(key[3], 31) if key[0] == "shr" else key[3] if key[0] == "div" else 0
-    return (key[1], key[2], by) if by > 0 else None
+    return (key[1], key[2], by) if 1 < by < 1 << 31 else None
 
 
 def above_of_quotient(facts: Mapping[Predicate, int], difference: _Terms, value: int) -> int | None:

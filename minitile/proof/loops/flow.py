@@ -126,9 +126,9 @@ class Flow:
                 todo.append(n + 1)
         return False
 
-    def is_reached(self, place: int, without: int) -> bool:
-        """Whether some way from the start leads to a statement and not past another."""
-        todo, seen = [0], {without}
+    def is_reached(self, place: int, without: int, start: int = 0) -> bool:
+        """Whether some way from the start, or from another statement, leads to a statement and not past a third."""
+        todo, seen = [start], {without}
         while todo:
             n = todo.pop()
             if n == place:

@@ -20,9 +20,9 @@ _GRID = re.compile(r"%n?ctaid\.[xyz]")
 def strided(flow: Flow) -> None:
     """What compares t with an n that is known before compares v, which says how often t has grown.
 
-    Precondition: in the whole text t is only set to X and grown by S; X, S and n are registers that are written once,
-    on every way, before t is. That S is above 0, and that X and n are not below it where they are compared without a
-    sign, is put in front as `~beyond`.
+    Precondition: in the whole text t is only set to X and grown by S; X, S and n are registers that one statement
+    writes, on every way, before t is set, and not again before t is set again. That S is above 0, and that X and n are
+    not below it where they are compared without a sign, is put in front as `~beyond`.
     """
     names: set[str] = set()
     for loop in flow.loops():
@@ -75,18 +75,23 @@ def _behind(flow: Flow, names: list[str]) -> int:
 
 def _place(flow: Flow, t: str, names: list[str]) -> int:
     """Where all of these are known to have been written: in front of all branches, else in front of the only statement
-    that sets t, if no way leads there past one that writes them; -1: nowhere for sure. Special registers always are."""
+    that sets t, if each way there leads past those that write them, and each way from these to where t grows or is
+    compared leads past it; -1: nowhere for sure. Special registers always are."""
     names = [name for name in names if not _GRID.fullmatch(name)]
     if (place := _behind(flow, names)) >= 0:
         return place
     starts = [n for n in flow.defined(t, 0, len(flow.items) - 1) if flow.items[n].op.startswith("mov")]
     if len(starts) != 1:
         return -1
+    start = starts[0]
+    uses = [n for n, each in enumerate(flow.items) if n != start and (t in flow.writes(each) or _compared(each, t))]
     for name in names:
         (written,) = flow.defined(name, 0, len(flow.items) - 1)
-        if flow.items[written].guard or flow.is_reached(starts[0], written):
+        if flow.items[written].guard or flow.is_reached(start, written):
             return -1
-    return starts[0]
+        if any(flow.is_reached(n, start, written + 1) for n in uses):  # it is written again while t grows
+            return -1
+    return start
 
 
 def _compared(each: Statement, t: str) -> tuple[str, str, str] | None:

@@ -3,6 +3,7 @@ with what is found ("" for proved)."""
 
 from __future__ import annotations
 
+from minitile.proof import Launch
 from tests.proof.test_text import COMMIT, DATA, DONE, FILLED, FINISHED, HEAD, INIT, MAP, PRODUCT, PUT, ROLE
 from tests.proof.test_text import FENCE as ORDERED
 from tests.proof.test_text import WHOLE as PLAIN
@@ -19,6 +20,10 @@ SOMEWHERE = "ld.global.u32 %r3, [%d1]; and.b32 %r3, %r3, 252; add.u32 %r3, %r3, 
 WRITTEN = "st.shared.u32 [%r2], %r0; bar.sync 0;"
 EXPECTED = "@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r1+1024], 4;"
 ASYNC = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r3], %r0, [%r1+1024];"
+MIDDLE = (
+    "mov.b32 %r6, 0; bra.uni ${1};\n${0}: bar.warp.sync -1;\n"
+    "${1}: add.s32 %r6, %r6, 1; setp.lt.s32 %p2, %r6, %r9; @%p2 bra.uni ${0};"
+)
 # Bodies for `test_text.HEAD`, of 64 threads.
 TEXTS: list[tuple[str, str]] = [
     # Counts of arrivals and bytes.
@@ -61,6 +66,21 @@ TEXTS: list[tuple[str, str]] = [
         "$s: xor.b32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, 2; @%p2 bra.uni $l;",
         "a cycle in which no loop is known to come nearer",
     ),
+    # Operations that are not known: behind a branch, of a value that nothing uses, of global memory by another scope.
+    ("bra.uni $x; frobnicate.b32 %r0;\n$x: bar.sync 0;", "not known: frobnicate"),
+    ("ld.volatile.u32 %r3, [%d5];", "not known: ld.volatile"),
+    ("ld.relaxed.gpu.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0; @%p4 bra.uni $a;\n$a:", "not known: ld.relaxed"),
+    # One lane somewhere among bytes, the others anywhere.
+    (
+        f"{WRITTEN} {SOMEWHERE} ld.global.u32 %r4, [%d1]; @%p0 mov.b32 %r4, %r3; setp.lt.u32 %p4, %r0, 32;"
+        " @%p4 ld.shared.u32 %r5, [%r4];",
+        "not known: [%r4]",
+    ),
+    ("setmaxnreg.inc.sync.aligned.u32 40;", ""),
+    ("@%p0 setmaxnreg.inc.sync.aligned.u32 40;", "by some lanes of a warp: @%p0 setmaxnreg"),
+    # Loops: without a way out; two that are entered in the middle, with one counter.
+    ("$l: bar.sync 0; bra $l;", "a loop with no way out"),
+    (MIDDLE.format("l", "m") + MIDDLE.format("k", "n"), "one counter of two loops"),
     # Reductions at barriers.
     (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.red.popc.u32 %r4, 0, %p0;"), ""),
     (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.sync 0;"), "some reduce and others do not"),
@@ -126,6 +146,13 @@ WHOLE += [
     (with_(".shared .align 16 .b8 x[64]; bar.sync 0;"), ""),
     (with_('{ .pragma "nounroll"; bar.sync 0; }'), ""),
     (with_(".weird 1; bar.sync 0;"), "not known: .weird"),
+    (PLAIN + "bar.sync 0;\n", "text behind the entry"),
+    (PLAIN[: PLAIN.index("{") + 1] + "\n}\n", "control runs out"),
+    (PLAIN.replace("smem[];", "smem[][4];"), "not known: .shared"),
+    (
+        ".reg .v2 .u32 %v;\n" + with_("mov.u32 %v.x, 0; ld.global.v2.u32 %v, [%d1]; st.shared.u32 [%r2], %v.x;"),
+        "registers of several parts",
+    ),
     (with_("\n.loc 1 2 3; @%p0 bar.sync 0;"), "not known: .loc"),
     (with_("\n.loc 1 2 3\n bar.sync 0;"), ""),
     (with_('\n.file 1 "x.py"\n bar.sync 0;'), ""),
@@ -137,6 +164,20 @@ OF_BOXES = [
     (STORE, "misaligned: 0 bytes", 0),
     (STORE, "misaligned: 24 bytes", 24),
     (STORE.replace("[%r1]", "[%r1+16]"), "misaligned: 64 bytes at 5136", 64),
+]
+
+
+# Blocks that a launch tells, and that a text may tell too.
+ANY = PLAIN.replace(".reqntid 64", "")
+LAUNCHED: list[tuple[str, Launch, str]] = [
+    (ANY, Launch({}, block=(32, 2)), ""),
+    (ANY, Launch({}, 64, block=(32, 2)), ""),
+    (ANY, Launch({}, 64, block=(32, 4)), "a block of other extents than threads"),
+    (ANY, Launch({}, block=(-8, -8)), "a block of (-8, -8) threads"),
+    (ANY, Launch({}, block=(8, 2, 2, 2)), "a block of (8, 2, 2, 2) threads"),
+    (PLAIN, Launch({}, 128), "threads of the launch are not .reqntid"),
+    (PLAIN, Launch({}, block=(64,)), ""),
+    (PLAIN, Launch({}, block=(32, 2)), "threads of the launch are not .reqntid"),
 ]
 
 

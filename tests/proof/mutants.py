@@ -223,12 +223,13 @@ def _collected() -> list[tuple[str, dict[str, Any]]]:
     from tests.proof import test_agreement, test_attacks, test_preconditions, test_tickets, test_values
     from tests.proof.foreign.broken import BROKEN
     from tests.proof.foreign.sound import SOUND
+    from tests.proof.mutant_texts import LAUNCHED
     from tests.proof.test_rules import texts as of_rules
     from tests.proof.test_text import HEAD
 
     bodies: list[tuple[str, int]] = []
     for module in (test_values, test_attacks, test_preconditions):
-        for group in ("BROKEN", "SOUND", "BODIES", "LOOPS"):
+        for group in ("BROKEN", "SOUND", "BODIES", "LOOPS", "FORMS", "ATOMICS"):
             bodies += [(body, 65536) for body in getattr(module, group, {}).values()]
     bodies += [(body, 4096) for body in (*test_tickets.BROKEN.values(), *test_tickets.SOUND.values())]
     for name in dir(test_agreement):
@@ -239,6 +240,7 @@ def _collected() -> list[tuple[str, dict[str, Any]]]:
     whole += [(HEAD.format(threads=64, shared=size) + body + "\n  ret;\n}\n", 1024) for body, size in bodies]
     whole += [(text, 1024) for text in test_attacks.TEXTS.values()]
     out: list[tuple[str, dict[str, Any]]] = [(text, {"boxes": {"T": box}}) for text, box in dict.fromkeys(whole)]
+    out += [(text, {"boxes": {}, "threads": launch.threads, "block": launch.block}) for text, launch, _ in LAUNCHED]
     for each in (*SOUND.values(), *BROKEN.values()):
         out.append((each.ptx, {"boxes": each.boxes, "threads": each.threads, "shared": each.shared}))
     return out

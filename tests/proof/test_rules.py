@@ -199,6 +199,12 @@ def test_texts_of_mutants(text, why, box):
     assert found.verdict == "proved" if not why else why in f"{found.verdict}: {found.reason}"
 
 
+@pytest.mark.parametrize(("text", "launch", "why"), mutant_texts.LAUNCHED)
+def test_launches_of_mutants(text, launch, why):
+    found = answer(text, launch, most_states=300)
+    assert found.verdict == "proved" if not why else why in found.reason
+
+
 # What survives all the same: (module, what it says; $: at the end), and why.
 SPARE = {
     ("barriers", "without phase == barrier.index - 1"): "no other wait is kept",

@@ -70,6 +70,8 @@ TEXTS: list[tuple[str, str]] = [
     ("bra.uni $x; frobnicate.b32 %r0;\n$x: bar.sync 0;", "not known: frobnicate"),
     ("ld.volatile.u32 %r3, [%d5];", "not known: ld.volatile"),
     ("ld.relaxed.gpu.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0; @%p4 bra.uni $a;\n$a:", "not known: ld.relaxed"),
+    # What some lanes load that is known.
+    ("@%p0 ld.param.s32 %r4, [N]; and.b32 %r4, %r4, 0; add.u32 %r5, %r1, %r4; @%p0 st.shared.u32 [%r5], 1;", ""),
     # One lane somewhere among bytes, the others anywhere.
     (
         f"{WRITTEN} {SOMEWHERE} ld.global.u32 %r4, [%d1]; @%p0 mov.b32 %r4, %r3; setp.lt.u32 %p4, %r0, 32;"
@@ -80,7 +82,16 @@ TEXTS: list[tuple[str, str]] = [
     ("@%p0 setmaxnreg.inc.sync.aligned.u32 40;", "by some lanes of a warp: @%p0 setmaxnreg"),
     # Loops: without a way out; two that are entered in the middle, with one counter.
     ("$l: bar.sync 0; bra $l;", "a loop with no way out"),
+    (
+        "mov.b32 %r6, 0;\n$l: add.s32 %r6, %r6, 1; setp.eq.u32 %p4, %r6, 3; @%p4 ret; bra $l;",
+        "a loop that is not counted",
+    ),
     (MIDDLE.format("l", "m") + MIDDLE.format("k", "n"), "one counter of two loops"),
+    # Lanes of a warp that go by what all of them have read in one place: the warp as one is asked.
+    (
+        "st.shared.u32 [%r2], %r0; bar.sync 0; ld.shared.u32 %r4, [%r1]; setp.eq.u32 %p4, %r4, 0; @%p4 bar.warp.sync -1;",
+        "",
+    ),
     # Reductions at barriers.
     (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.red.popc.u32 %r4, 0, %p0;"), ""),
     (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.sync 0;"), "some reduce and others do not"),
@@ -144,8 +155,10 @@ WHOLE += [
     (with_("bar.sync 0; } ret; {"), "a scope ends that has not begun"),
     (with_("{ .shared .align 16 .b8 x[64]; bar.sync 0; }"), "within a scope: .shared"),
     (with_(".shared .align 16 .b8 x[64]; bar.sync 0;"), ""),
+    (with_(".shared .align 4 .b8 x[4][64]; bar.sync 0;"), ""),
     (with_('{ .pragma "nounroll"; bar.sync 0; }'), ""),
     (with_(".weird 1; bar.sync 0;"), "not known: .weird"),
+    (PLAIN.replace(".align 1024", ".align 0"), "not a power of two: 0"),
     (PLAIN + "bar.sync 0;\n", "text behind the entry"),
     (PLAIN[: PLAIN.index("{") + 1] + "\n}\n", "control runs out"),
     (PLAIN.replace("smem[];", "smem[][4];"), "not known: .shared"),

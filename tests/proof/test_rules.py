@@ -225,6 +225,7 @@ SPARE = {
     ("explore", "a question that is not asked again"): "a shift changes no question",
     ("reading", "{code.strip()}')$"): "text.py takes no .loc and .file with more on their lines",
     ("reading", "without not place"): "as above",
+    ("state", "no set has all bits"): "a mask below 0 would be a mistake of the prover's own, and a loop for ever",
     ("semantics", "without not (_ARRIVE.fullmatch(op) or _WAIT.fullmatch(op))"): "said again behind it",
     ("semantics", "without at % align"): "memory.span says it again",
     ("semantics", "without warp.stack"): "a branch that lanes take differently holds no end",

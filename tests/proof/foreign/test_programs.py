@@ -85,5 +85,7 @@ def test_the_simulator_finds_nothing_in_more_schedules(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_simulator_finds_most_faults(name):
-    found = {kind for n in (1, 2, 5, 9) for how in ("eager", "lazy") for kind in simulated(BROKEN[name], n, how)}
+    found = {
+        kind for n in (1, 2, 5, 9) for how in ("eager", "lazy", "random") for kind in simulated(BROKEN[name], n, how)
+    }
     assert bool(found) == (name not in UNSEEN)

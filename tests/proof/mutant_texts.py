@@ -186,15 +186,15 @@ OF_BOXES = [
 
 # Blocks that a launch tells, and that a text may tell too.
 ANY = PLAIN.replace(".reqntid 64", "")
-LAUNCHED: list[tuple[str, Launch, str]] = [
-    (ANY, Launch({}, block=(32, 2)), ""),
-    (ANY, Launch({}, 64, block=(32, 2)), ""),
-    (ANY, Launch({}, 64, block=(32, 4)), "a block of other extents than threads"),
-    (ANY, Launch({}, block=(-8, -8)), "a block of (-8, -8) threads"),
-    (ANY, Launch({}, block=(8, 2, 2, 2)), "a block of (8, 2, 2, 2) threads"),
-    (PLAIN, Launch({}, 128), "threads of the launch are not .reqntid"),
-    (PLAIN, Launch({}, block=(64,)), ""),
-    (PLAIN, Launch({}, block=(32, 2)), "threads of the launch are not .reqntid"),
+LAUNCHED: list[tuple[str, str, Launch]] = [
+    (ANY, "", Launch({}, block=(32, 2))),
+    (ANY, "", Launch({}, 64, block=(32, 2))),
+    (ANY, "a block of other extents than threads", Launch({}, 64, block=(32, 4))),
+    (ANY, "a block of (-8, -8) threads", Launch({}, block=(-8, -8))),
+    (ANY, "a block of (8, 2, 2, 2) threads", Launch({}, block=(8, 2, 2, 2))),
+    (PLAIN, "threads of the launch are not .reqntid", Launch({}, 128)),
+    (PLAIN, "", Launch({}, block=(64,))),
+    (PLAIN, "threads of the launch are not .reqntid", Launch({}, block=(32, 2))),
 ]
 
 

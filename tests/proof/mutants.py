@@ -223,7 +223,6 @@ def _collected() -> list[tuple[str, dict[str, Any]]]:
     from tests.proof import test_agreement, test_attacks, test_preconditions, test_tickets, test_values
     from tests.proof.foreign.broken import BROKEN
     from tests.proof.foreign.sound import SOUND
-    from tests.proof.mutant_texts import LAUNCHED
     from tests.proof.test_rules import texts as of_rules
     from tests.proof.test_text import HEAD
 
@@ -236,11 +235,13 @@ def _collected() -> list[tuple[str, dict[str, Any]]]:
         for mark in getattr(getattr(test_agreement, name), "pytestmark", ()):
             if mark.name == "parametrize" and mark.args[0] == ("body", "why"):
                 bodies += [(body, 4096) for body, _ in mark.args[1]]
-    whole = [(text, box) for text, _, box in of_rules()]
-    whole += [(HEAD.format(threads=64, shared=size) + body + "\n  ret;\n}\n", 1024) for body, size in bodies]
+    whole = [(HEAD.format(threads=64, shared=size) + body + "\n  ret;\n}\n", 1024) for body, size in bodies]
     whole += [(text, 1024) for text in test_attacks.TEXTS.values()]
     out: list[tuple[str, dict[str, Any]]] = [(text, {"boxes": {"T": box}}) for text, box in dict.fromkeys(whole)]
-    out += [(text, {"boxes": {}, "threads": launch.threads, "block": launch.block}) for text, launch, _ in LAUNCHED]
+    out += [
+        (text, {"boxes": dict(launch.boxes), "threads": launch.threads, "block": launch.block})
+        for text, _, launch in of_rules()
+    ]
     for each in (*SOUND.values(), *BROKEN.values()):
         out.append((each.ptx, {"boxes": each.boxes, "threads": each.threads, "shared": each.shared}))
     return out

@@ -1,9 +1,9 @@
 """What each warp of a block does, for sizes that are given: its events in order, by concrete execution of PTX text.
 
 It shares the reading of statements with the prover, and nothing else: control flow is as it is written (the prover
-rewrites it, minitile.proof.loops), no abstract values, no liveness, no slice. What is loaded and what floats compute is
-unknown; if an event or a branch hangs on it, `Unsupported` is raised. Registers of products are followed here too,
-since they are a warp's own. `dpor` explores the schedules.
+rewrites it, minitile.proof.loops), no abstract values, no liveness, no slice. What is loaded (but for `LOADED`) and
+what floats compute is unknown; if an event or a branch hangs on it, `Unsupported` is raised. Registers of products are
+followed here too, since they are a warp's own. `dpor` explores the schedules.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ POINTER = 1 << 40  # of the first pointer of the launch
 MAP = 1 << 50  # of the first tensor map
 HOME = 5 * 1024  # of a shared array that is aligned to 1024 bytes, as minitile.proof.text places it
 MOST_STEPS = 200_000
+LOADED = "loaded"  # among sizes: what 32 bits of memory hold that an event or a branch hangs on
 Value: TypeAlias = "int | tuple[int | None, ...] | None"
 Share: TypeAlias = "tuple[tuple[int, int, int], ...]"  # (lane, begin, bytes)
 
@@ -120,6 +121,7 @@ _INT_OP = re.compile(r"(add|sub|mul\.lo|and|or|xor|shl|shr|min|max|div|rem)\.([s
 _PRODUCT = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.\w+\.(\w+)\.\w+(?:\.satfinite)?")
 _ITEM = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 _QUIET = ("griddepcontrol", "setmaxnreg", "prefetch", "nanosleep", "st.global", "red.global", "fence.acq_rel", "membar")
+_LOADS = ("ld.global.", "ld.acquire.gpu.global.", "atom.global.", "atom.acq_rel.gpu.global.")
 _SHARED = re.compile(r"(?:st|ld)\.shared(?:::cta)?(?:\.v([24]))?\.[busf](8|16|32|64|128)")
 
 
@@ -288,6 +290,8 @@ class Block:
         elif op.startswith("ld.param"):
             parameter = args[1].strip("[]")
             value = self.sizes.get(parameter, POINTER)
+        elif op.startswith(_LOADS):
+            value, width = self.sizes.get(LOADED), 32
         elif match := _INT_OP.fullmatch(op):
             width = int(match[3])
             second = "u" if match[1] in ("shl", "shr") else match[2]
@@ -458,8 +462,9 @@ class Block:
         addresses = self._addresses(warp, each.args[1 if load else 0], lanes, each.line)
         share = tuple((n, at, size) for n, at in addresses.items())
         self._emit(warp, Event("access", lanes, each.line, write=not load, share=share))
+        known = self.sizes.get(LOADED) if len(each.writes) == 1 and size == 4 else None
         for name in each.writes if load else ():
-            self._put(warp, name, None, lanes)
+            self._put(warp, name, known, lanes)
 
     _ld = _st
 

@@ -12,6 +12,7 @@ happens before is kept as sets of bits, twice: `known`, accesses and fences that
 from __future__ import annotations
 
 import random
+from bisect import insort
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -652,12 +653,23 @@ def sample(block: Block, tries: int, seed: int = 0) -> None:
     templates, rng = processes_of(block), random.Random(seed)
     for _ in range(tries):
         schedule = Schedule(block, templates, {})
-        order: dict[int, float] = {}
-        while enabled := [a.number for a in schedule.processes if schedule.enabled(a)]:
-            chosen = max(enabled, key=lambda n: order.setdefault(n, rng.random()))
+        order: list[tuple[float, int]] = []  # of those that could run already
+        fresh, known = list(schedule.processes), len(schedule.processes)
+        while True:
+            for each in [a for a in fresh if schedule.enabled(a)]:
+                fresh.remove(each)
+                insort(order, (-rng.random(), each.number))
+            place = next((k for k, (_, n) in enumerate(order) if schedule.enabled(schedule.processes[n])), -1)
+            if place < 0:
+                break
+            rank, chosen = order.pop(place)
             if rng.random() < 0.03:
-                order[chosen] = -rng.random()
+                rank = rng.random()
             schedule.run(chosen)
+            if not schedule.processes[chosen].done:
+                insort(order, (rank, chosen))
+            fresh += schedule.processes[known:]
+            known = len(schedule.processes)
         schedule.check_end()
 
 

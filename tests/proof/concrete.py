@@ -39,7 +39,8 @@ class Broken(Exception):
 @dataclass(frozen=True, eq=False)
 class Event:
     """What these lanes of a warp do. `kind`: access, fence, mbarrier_init, mbarrier_fence, load, store, commit, wait
-    (bulk groups), cp, cp_commit, cp_wait, arrive, expect, try_wait, bar, meet, product, product_wait."""
+    (bulk groups), cp, cp_commit, cp_wait, arrive, expect, try_wait, bar, meet, product, product_wait. `atomic`: a write
+    that reads as well."""
 
     kind: str
     lanes: int
@@ -50,6 +51,7 @@ class Event:
     write: bool = False
     share: tuple[tuple[int, int, int], ...] = ()
     what: Any = None
+    atomic: bool = False
 
 
 @dataclass
@@ -123,6 +125,7 @@ _ITEM = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 _QUIET = ("griddepcontrol", "setmaxnreg", "prefetch", "nanosleep", "st.global", "red.global", "fence.acq_rel", "membar")
 _LOADS = ("ld.global.", "ld.acquire.gpu.global.", "atom.global.", "atom.acq_rel.gpu.global.")
 _SHARED = re.compile(r"(?:st|ld)\.shared(?:::cta)?(?:\.v([24]))?\.[busf](8|16|32|64|128)")
+_ATOMIC = re.compile(r"(?:atom|red)(?:\.relaxed\.cta)?\.shared(?:::cta)?\.\w+\.[busf](32|64)")
 
 
 class Block:
@@ -141,6 +144,7 @@ class Block:
             "%laneid": tuple(range(32)),
             "%ntid.x": program.threads,
             **{f"%ctaid.{axis}": n for axis, n in zip("xyz", block, strict=True)},
+            **{f"%nctaid.{axis}": n + 1 for axis, n in zip("xyz", block, strict=True)},
             "%tid.y": 0,
             "%tid.z": 0,
         }
@@ -299,6 +303,8 @@ class Block:
         elif match := re.fullmatch(r"mad\.lo\.([su])(32|64)", op):
             width = int(match[2])
             value = _over(lambda a, b, c: a * b + c, *(get(n, match[1], width) for n in (1, 2, 3)))
+        elif op == "bfe.u32":
+            value, width = _over(lambda a, b, c: a >> b % 256 & (1 << c % 256) - 1, get(1, "u", 32), get(2), get(3)), 32
         elif match := re.fullmatch(r"mul\.wide\.([su])32", op):
             value = _over(lambda a, b: a * b, get(1, match[1], 32), get(2, match[1], 32))
         elif match := re.fullmatch(r"(and|or|xor|not)\.pred", op):
@@ -339,6 +345,9 @@ class Block:
         if self.touched[each.pc] and base != "wgmma":
             self._touch(warp, self.touched[each.pc])
         if op.startswith(_QUIET):
+            return
+        if base in ("atom", "red") and ".shared" in op:
+            self._atomic(warp, each, lanes)
             return
         if base in ("shfl", "elect", "vote", "redux", "match") or op.startswith("mma."):
             if mask != ALL or lanes != ALL:
@@ -390,6 +399,7 @@ class Block:
             self._emit(warp, Event("mbarrier_fence", lanes, each.line))
         elif each.op in ("fence.proxy.async", "fence.proxy.async.shared::cta"):
             self._emit(warp, Event("fence", lanes, each.line))
+            self._emit(warp, Event("mbarrier_fence", lanes, each.line))  # of initialisations too
 
     def _mbarrier(self, warp: Warp, each: Instruction, lanes: int) -> None:
         op, args, line = each.op, each.args, each.line
@@ -426,13 +436,13 @@ class Block:
                 self._emit(warp, Event("cp_commit", lanes, line))
             if "wait" in op:
                 self._emit(warp, Event("cp_wait", lanes, line, number=int(args[0]) if args else 0))
-        elif op.startswith("cp.async.bulk.tensor") and ".mbarrier::complete_tx" in op:
-            at, size = self._address(warp, args[0], lanes, line), self._box(warp, args[1], lanes, line)
-            bar = self._address(warp, args[2], lanes, line)
+        elif op.startswith("cp.async.bulk.") and ".mbarrier::complete_tx" in op:
+            at, size = self._address(warp, args[0], lanes, line), self._moved(warp, each, 1, lanes)
+            bar = self._address(warp, args[-1], lanes, line)
             share = ((lanes.bit_length() - 1, at, size),)
             self._emit(warp, Event("load", lanes, line, bar, 0, size, True, share))
-        elif ".bulk.tensor" in op and op.endswith(".bulk_group"):
-            at, size = self._address(warp, args[1], lanes, line), self._box(warp, args[0], lanes, line)
+        elif ".async.bulk." in op and ".bulk_group" in op:
+            at, size = self._address(warp, args[1], lanes, line), self._moved(warp, each, 0, lanes)
             warp.bulk = 1
             self._emit(warp, Event("store", lanes, line, share=((lanes.bit_length() - 1, at, size),)))
         elif op == "cp.async.bulk.commit_group":
@@ -443,6 +453,14 @@ class Block:
             self._emit(warp, Event("wait", lanes, line, number=int(args[0])))
         else:
             raise Unsupported(f"line {line}: {op}")
+
+    def _moved(self, warp: Warp, each: Instruction, place: int, lanes: int) -> int:
+        """Bytes of a bulk copy: of a box of the map at `place`, or as it says."""
+        if ".tensor" in each.op:
+            return self._box(warp, each.args[place], lanes, each.line)
+        if lanes & (lanes - 1):
+            raise Unsupported(f"line {each.line}: a bulk copy by several lanes")
+        return self._number(warp, each.args[2], lanes, each.line)
 
     def _box(self, warp: Warp, arg: str, lanes: int, line: int) -> int:
         if lanes & (lanes - 1):
@@ -467,6 +485,16 @@ class Block:
             self._put(warp, name, known, lanes)
 
     _ld = _st
+
+    def _atomic(self, warp: Warp, each: Instruction, lanes: int | None) -> None:
+        match = _ATOMIC.fullmatch(each.op)
+        if not match or lanes is None:
+            raise Unsupported(f"line {each.line}: {each.op}")
+        addresses = self._addresses(warp, each.args[1 if each.base == "atom" else 0], lanes, each.line)
+        share = tuple((n, at, int(match[1]) // 8) for n, at in addresses.items())
+        self._emit(warp, Event("access", lanes, each.line, write=True, share=share, atomic=True))
+        for name in each.writes:
+            self._put(warp, name, None, lanes)
 
     def _stmatrix(self, warp: Warp, each: Instruction, lanes: int) -> None:
         if lanes != ALL:

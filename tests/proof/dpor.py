@@ -42,6 +42,7 @@ class Record:
     lanes: dict[int, int]
     process: int
     line: int
+    atomic: bool = False
 
 
 @dataclass(slots=True)
@@ -215,8 +216,8 @@ class Schedule:
 
     def _access(self, process: Process, step: Step, bit: int = 0, **how: bool) -> Record:
         asynchronous, copy = how.get("asynchronous", False), how.get("copy", False)
-        cells, write, line = step.cells, step.event.write, step.event.line
-        if write:
+        cells, write, line, atomic = step.cells, step.event.write, step.event.line, step.event.atomic
+        if write and not atomic:
             own = 0
             for mine in step.lanes.values():
                 if own & mine:
@@ -227,10 +228,10 @@ class Schedule:
                 raise Fault(f"line {line}: out of bounds")
         if any(cells & self.around[at] for at in self.barriers if at in self.around):
             raise Fault(f"line {line}: touches an mbarrier")
-        if not write and cells & ~self.written:
+        if (atomic or not write) and cells & ~self.written:
             raise Fault(f"line {line}: nothing has written this")
         for each in self.records:
-            if (write or each.write) and cells & each.cells:
+            if (write or each.write) and cells & each.cells and not (atomic and each.atomic):
                 self._ordered(process, each, step, asynchronous)
         if write:
             self.written |= cells
@@ -243,6 +244,7 @@ class Schedule:
             step.lanes,
             process.number,
             line,
+            atomic,
         )
         self.records = [each for each in self.records if not self._hidden(process, each, new)]
         self.records.append(new)
@@ -268,6 +270,8 @@ class Schedule:
     @staticmethod
     def _hidden(process: Process, old: Record, new: Record) -> bool:
         """Whether what conflicts with the old access conflicts with the new one, which is ordered behind it."""
+        if new.atomic and not old.atomic:
+            return False
         if old.cells & ~new.cells or not old.bit & (process.known | process.own):
             return False
         if new.write and (new.asynchronous or old.asynchronous):

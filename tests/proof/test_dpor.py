@@ -96,7 +96,7 @@ KERNELS = {
     "split K, all wait": of_gemm("gemm_split_k, shared", "sm_90a", 128, 8, m=128, loaded=(2,)),
     "groups": of_gemm("gemm_grouped, contiguous", "sm_90a", 64, 8, loaded=(1,)),
     "groups, by their rows": of_gemm("gemm_grouped, masked", "sm_90a", 64, 8, loaded=(0, 40)),
-    "bias": of_gemm("gemm_bias_gelu", "sm_90a", 32, 12),
+    "bias": of_gemm("gemm_bias_gelu", "sm_90a", 32, 8, n=128),
     "columns of both": of_gemm("gemm TN bf16", "sm_90a", 32, 12),
     "columns of both, cp.async": of_gemm("gemm TN bf16", "sm_80", 32, 12),
     "int8, cp.async": of_gemm("gemm NN int8", "sm_80", 32, 12),

@@ -16,7 +16,7 @@ from bisect import insort
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from tests.proof.concrete import ALL, HOME, Block, Broken, Event, Unsupported
+from tests.proof.concrete import ALL, Block, Broken, Event, Unsupported
 
 LOCAL = ("access", "fence", "mbarrier_init", "mbarrier_fence", "load", "store", "commit", "wait", "cp", "cp_commit")
 SCHEDULED = ("arrive", "expect", "try_wait", "bar", "passed", "meet", "product_wait", "complete")
@@ -183,7 +183,7 @@ class Schedule:
     def __init__(self, block: Block, templates: list[Process], around: dict[int, int]) -> None:
         self.processes = [Process(a.number, a.warp, a.size, a.steps) for a in templates]
         self.around = around
-        self.size = max((at + size for at, size in block.program.arrays.values()), default=HOME) - HOME
+        self.arrays = tuple((at, at + size) for at, size in block.program.arrays.values())
         self.barriers: dict[int, Barrier] = {}
         self.named: dict[int, Named] = {}
         self.meeting: dict[int, tuple[int, int, int]] = {}  # of a warp: meetings begun, bits, pasts
@@ -223,8 +223,8 @@ class Schedule:
                 if own & mine:
                     raise Fault(f"line {line}: two lanes write the same bytes")
                 own |= mine
-        for at, size in ((at, size) for _, at, size in step.event.share):
-            if not HOME <= at <= at + size <= HOME + self.size:
+        for at, size in {(at, size) for _, at, size in step.event.share}:
+            if not any(begin <= at <= at + size <= end for begin, end in self.arrays):
                 raise Fault(f"line {line}: out of bounds")
         if any(cells & self.around[at] for at in self.barriers if at in self.around):
             raise Fault(f"line {line}: touches an mbarrier")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from minitile.proof import Launch, answer, check
+from minitile.proof import Launch, answer, check, prove
+from tests.proof.foreign.schedules import some_schedule
 
 FOLDER = Path(__file__).parent / "texts" / "cuda"
 LAUNCHES = {
@@ -61,6 +62,9 @@ SPARE = {
     "ring_of_threads": {20},
     "ring_of_copies": {29, 30, 31},
 }
+# Those whose schedules are not run, since tests/proof/concrete.py does not read them: places or branches by data, waits
+# by tokens, registers' numbers of some lanes.
+NOT_RUN = ("histogram", "turns", "arrivals", "split_arrival", "rows")
 
 
 def read(name: str) -> str:
@@ -86,6 +90,14 @@ def test_a_program(name):
 @pytest.mark.parametrize("name", sorted({*LAUNCHES} - {*QUICK}))
 def test_a_larger_program(name):
     is_proved(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_no_schedule_has_a_fault(name):
+    together = prove(read(name), LAUNCHES[name]).together
+    found = [some_schedule(read(name), LAUNCHES[name], n, together) for n in (1, 2, 5, 9, 64)]
+    assert found == [None if name in NOT_RUN else ""] * 5
 
 
 @pytest.mark.parametrize(("name", "old", "new", "what"), FAULTS)

@@ -3,16 +3,13 @@ all schedules of small sizes, show of both."""
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
 from minitile.proof import Launch, answer, check, prove
 from minitile.runtime.sim import TensorMap, run_ptx
-from tests.proof import dpor
-from tests.proof.concrete import LOADED, Broken, Unsupported, traces
 from tests.proof.foreign.broken import BROKEN, TWIN
+from tests.proof.foreign.schedules import some_schedule
 from tests.proof.foreign.sound import SOUND, Text
 
 # Sound ones that are refused, with the reason.
@@ -93,34 +90,21 @@ def test_broken(name):
     assert found.line or "more than" in found.reason
 
 
-def some_schedule(text: Text, n: int, together: tuple[int, ...] = ()) -> str | None:
-    """What goes wrong in some schedule of a size, "" for nothing; None: they cannot be run. What is loaded is not
-    known, or else one number."""
-    launch = Launch(text.boxes, threads=text.threads, shared=text.shared)
-    names = re.findall(r"\.param\s+\.[us]32\s+(\w+)", text.ptx[: text.ptx.index("{")])
-    for loaded in ({}, {LOADED: 40}, {LOADED: 1}):
-        try:
-            return dpor.verdict(traces(text.ptx, launch, {**dict.fromkeys(names, n), **loaded}, together))
-        except (Unsupported, dpor.TooMany):
-            continue
-        except Broken as broken:
-            return str(broken)
-    return None
-
-
 @pytest.mark.parametrize("name", SOUND)
 def test_no_schedule_has_a_fault(name):
     text = SOUND[name]
     launch = Launch(text.boxes, threads=text.threads, shared=text.shared)
     together = prove(text.ptx, launch, most_states=1000, seconds=30).together
-    found = [some_schedule(text, n, together) for n in (0, 1, 2, 5, 9)]
+    found = [some_schedule(text.ptx, launch, n, together) for n in (0, 1, 2, 5, 9)]
     assert not any(found)
     assert ("" in found[1:]) == (name not in NOT_RUN)
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_some_schedule_has_a_fault(name):
-    assert any(some_schedule(BROKEN[name], n) for n in (1, 2, 5, 9)) == (name not in NOT_RUN)
+    text = BROKEN[name]
+    launch = Launch(text.boxes, threads=text.threads, shared=text.shared)
+    assert any(some_schedule(text.ptx, launch, n) for n in (1, 2, 5, 9)) == (name not in NOT_RUN)
 
 
 @pytest.mark.parametrize("name", SOUND)

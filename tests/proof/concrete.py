@@ -8,13 +8,14 @@ followed here too, since they are a warp's own. `dpor` explores the schedules.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from minitile.proof.reading import statements, without_block_comments, without_debug_sections
-from minitile.proof.text import Instruction, Launch, _arrays, _body, _instruction
+from minitile.proof.text import ARITHMETIC, Instruction, Launch, _arrays, _body, _instruction
 from minitile.runtime.sim.ptx.instructions.wgmma_layout import Descriptor
 from tests.proof.arithmetic import COMPARE, INTEGER
 
@@ -84,8 +85,11 @@ class Code:
         labels = {name: n for n, each in enumerate(found) for name in each.labels} | dict.fromkeys(last, len(found))
         code = [_instruction(n, each) for n, each in enumerate(found)]
         code = [replace(each, target=labels[each.args[0]]) if each.base == "bra" else each for each in code]
-        threads = re.search(r"\.reqntid\s+(\d+)", re.sub(r"//[^\n]*", "", header))
-        return Code(tuple(code), int(threads[1]) if threads else launch.threads or 0, *_arrays(header, body, launch))
+        said = re.search(r"\.reqntid\s+(\d+)", re.sub(r"//[^\n]*", "", header))
+        threads = int(said[1]) if said else launch.threads or math.prod(launch.block)
+        if threads < 32:
+            raise Unsupported("less than a warp")
+        return Code(tuple(code), threads, *_arrays(header, body, launch))
 
 
 def traces(
@@ -142,12 +146,10 @@ class Block:
         self.program, self.launch, self.sizes, self.together = program, launch, sizes, together
         self.special: dict[str, Value] = {
             "%laneid": tuple(range(32)),
-            "%ntid.x": program.threads,
             **{f"%ctaid.{axis}": n for axis, n in zip("xyz", block, strict=True)},
             **{f"%nctaid.{axis}": n + 1 for axis, n in zip("xyz", block, strict=True)},
-            "%tid.y": 0,
-            "%tid.z": 0,
         }
+        self.extents = (*launch.block, 1, 1, 1)[:3] if launch.block else (program.threads, 1, 1)
         self.needed = self._needed()
         self.product_registers = {
             name
@@ -237,8 +239,13 @@ class Block:
             return warp.registers[arg]
         if _NUMBER.fullmatch(arg):
             return int(arg, 0)
-        if arg == "%tid.x":
-            return tuple(range(warp.number * 32, warp.number * 32 + 32))
+        if arg.startswith(("%tid.", "%ntid.")):
+            axis, (x, y, _) = "xyz".index(arg[-1]), self.extents
+            if arg.startswith("%n"):
+                return self.extents[axis]
+            lanes = range(warp.number * 32, warp.number * 32 + 32)
+            found = tuple((n % x, n // x % y, n // x // y)[axis] for n in lanes)
+            return found[0] if len({*found}) == 1 else found
         if arg in self.special:
             return self.special[arg]
         if arg in self.program.arrays:
@@ -418,12 +425,40 @@ class Block:
             at = self._address(warp, args[0], lanes, line)
             self._emit(warp, Event("expect", lanes, line, at, 0, self._number(warp, args[1], lanes, line)))
         elif op.startswith("mbarrier.try_wait.parity"):
+            if not self._is_tried_again(warp, each, lanes):
+                raise Unsupported(f"line {line}: a wait that is not tried again for the same phase")
             at, parity = self._address(warp, args[1], lanes, line), self._number(warp, args[2], lanes, line)
             meets = [Event("meet", ALL, line)] if line in self.together and lanes == ALL else []
             warp.events += [*meets, Event("try_wait", lanes, line, at, parity), *meets]
             self._put(warp, args[0], 1, lanes)
         else:
             raise Unsupported(f"line {line}: {op}")
+
+    def _is_tried_again(self, warp: Warp, each: Instruction, lanes: int) -> bool:
+        """Whether a wait that finds its phase not complete is tried again, with nothing but arithmetic between. (How
+        often is not counted.)"""
+        trial, tried, pc = Warp(warp.number, dict(warp.registers)), set[int](), each.pc
+
+        def phase(now: Instruction) -> tuple[int, int]:
+            return self._address(trial, now.args[1], lanes, now.line), self._number(trial, now.args[2], lanes, now.line)
+
+        what = phase(each)
+        for _ in range(100):
+            now = self.program.code[pc]
+            active = self._active(trial, now, lanes)
+            if active not in (0, lanes):
+                return False
+            if active and now.op.startswith("mbarrier.try_wait.parity"):
+                if phase(now) != what or pc in tried:
+                    return pc in tried and phase(now) == what
+                tried.add(pc)
+                self._put(trial, now.args[0], 0, lanes)
+            elif active and now.base in ARITHMETIC and not now.op.startswith("ld.shared"):
+                self._arithmetic(trial, now, lanes)
+            elif active and now.base != "bra" and not now.op.startswith(_QUIET):
+                return False
+            pc = now.target if active and now.base == "bra" else pc + 1
+        return False
 
     def _cp(self, warp: Warp, each: Instruction, lanes: int) -> None:
         op, args, line = each.op, each.args, each.line

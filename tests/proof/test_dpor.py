@@ -62,11 +62,11 @@ def of_gemm(
     return Kernel(name, target, sizes, deeper, **more)
 
 
-def of_tiles(name: str, step: int, most: int, every: int = 1, target: str = "sm_90a", **more: int) -> Kernel:
+def of_tiles(name: str, step: int, most: int, every: int = 1, **more: int) -> Kernel:
     """Of a persistent kernel with two blocks: up to three tiles for the first. `more`: its other sizes."""
     tiles = [{"M": 64, "N": 64 * n, "K": step * k, **more} for n in (1, 3, 5) for k in range(0, most + 1, every)]
     deeper = tuple({"M": 64, "N": 64 * n, "K": step * k, **more} for n, k in ((5, 2 * most), (9, most)))
-    return Kernel(name, target, tuple(tiles), deeper, states=1500)
+    return Kernel(name, "sm_90a", tuple(tiles), deeper, states=1500)
 
 
 KEYS = tuple({"S": 32 * n, "H": 1} for n in range(9))
@@ -93,21 +93,16 @@ KERNELS = {
     "1 stage": of_gemm("gemm, 1 stage", "sm_90a", 32, 6),
     "split K": of_gemm("split_k", "sm_90a", 128, 12),
     "split K, the last one adds": of_gemm("gemm_split_k", "sm_90a", 128, 6, m=128, loaded=(0, 1)),
-    "split K, all wait": of_gemm("gemm_split_k, shared", "sm_90a", 128, 8, m=128, loaded=(2,)),
     "groups": of_gemm("gemm_grouped, contiguous", "sm_90a", 64, 8, loaded=(1,)),
     "groups, by their rows": of_gemm("gemm_grouped, masked", "sm_90a", 64, 8, loaded=(0, 40)),
     "bias": of_gemm("gemm_bias_gelu", "sm_90a", 32, 8, n=128),
     "columns of both": of_gemm("gemm TN bf16", "sm_90a", 32, 12),
     "columns of both, cp.async": of_gemm("gemm TN bf16", "sm_80", 32, 12),
     "int8, cp.async": of_gemm("gemm NN int8", "sm_80", 32, 12),
-    "registers by setmaxnreg": of_gemm("gemm, registers by setmaxnreg", "sm_90a", 64, 12, m=256, n=192),
-    "tiles, cp.async": of_tiles("gemm_persistent", 32, 12, 3, "sm_80"),
     "ping-pong of rows": of_tiles("gemm_persistent, NN", 32, 12, 3),
     "fp8 that is added up": of_tiles("gemm_fp8, by row, promoted, overlapped", 128, 8, 2, SA=64, SB=64),
-    "fp8 with scales": of_tiles("gemm_fp8, by block, overlapped", 128, 8, 2, KB=4, NB=4),
     "fp8 with scales, no TMA": of_tiles("gemm_fp8, by block, no TMA", 128, 8, 2, KB=4, NB=4),
     "residual": of_tiles("gemm_epilogues, residual", 64, 8, 2),
-    "gated": of_tiles("gemm_epilogues, gated", 64, 8, 2),
 }
 QUICK = ("3 stages", "one role")
 

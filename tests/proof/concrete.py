@@ -1,20 +1,21 @@
 """What each warp of a block does, for sizes that are given: its events in order, by concrete execution of PTX text.
 
 It shares the reading of statements with the prover, and nothing else: control flow is as it is written (the prover
-rewrites it, minitile.proof.loops), no abstract values, no liveness, no slice. What is loaded and what floats compute is
-unknown; if an event or a branch hangs on it, `Unsupported` is raised. Registers of products are followed here too,
-since they are a warp's own. `dpor` explores the schedules.
+rewrites it, minitile.proof.loops), no abstract values, no liveness, no slice. What is loaded (but for `LOADED`) and
+what floats compute is unknown; if an event or a branch hangs on it, `Unsupported` is raised. Registers of products are
+followed here too, since they are a warp's own. `dpor` explores the schedules.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from minitile.proof.reading import statements, without_block_comments, without_debug_sections
-from minitile.proof.text import Instruction, Launch, _arrays, _body, _instruction
+from minitile.proof.text import ARITHMETIC, Instruction, Launch, _arrays, _body, _instruction
 from minitile.runtime.sim.ptx.instructions.wgmma_layout import Descriptor
 from tests.proof.arithmetic import COMPARE, INTEGER
 
@@ -23,6 +24,7 @@ POINTER = 1 << 40  # of the first pointer of the launch
 MAP = 1 << 50  # of the first tensor map
 HOME = 5 * 1024  # of a shared array that is aligned to 1024 bytes, as minitile.proof.text places it
 MOST_STEPS = 200_000
+LOADED = "loaded"  # among sizes: what 32 bits of memory hold that an event or a branch hangs on
 Value: TypeAlias = "int | tuple[int | None, ...] | None"
 Share: TypeAlias = "tuple[tuple[int, int, int], ...]"  # (lane, begin, bytes)
 
@@ -38,7 +40,8 @@ class Broken(Exception):
 @dataclass(frozen=True, eq=False)
 class Event:
     """What these lanes of a warp do. `kind`: access, fence, mbarrier_init, mbarrier_fence, load, store, commit, wait
-    (bulk groups), cp, cp_commit, cp_wait, arrive, expect, try_wait, bar, meet, product, product_wait."""
+    (bulk groups), cp, cp_commit, cp_wait, arrive, expect, try_wait, bar, meet, product, product_wait. `atomic`: a write
+    that reads as well."""
 
     kind: str
     lanes: int
@@ -49,6 +52,7 @@ class Event:
     write: bool = False
     share: tuple[tuple[int, int, int], ...] = ()
     what: Any = None
+    atomic: bool = False
 
 
 @dataclass
@@ -81,8 +85,11 @@ class Code:
         labels = {name: n for n, each in enumerate(found) for name in each.labels} | dict.fromkeys(last, len(found))
         code = [_instruction(n, each) for n, each in enumerate(found)]
         code = [replace(each, target=labels[each.args[0]]) if each.base == "bra" else each for each in code]
-        threads = re.search(r"\.reqntid\s+(\d+)", re.sub(r"//[^\n]*", "", header))
-        return Code(tuple(code), int(threads[1]) if threads else launch.threads or 0, *_arrays(header, body, launch))
+        said = re.search(r"\.reqntid\s+(\d+)", re.sub(r"//[^\n]*", "", header))
+        threads = int(said[1]) if said else launch.threads or math.prod(launch.block)
+        if threads < 32:
+            raise Unsupported("less than a warp")
+        return Code(tuple(code), threads, *_arrays(header, body, launch))
 
 
 def traces(
@@ -120,7 +127,9 @@ _INT_OP = re.compile(r"(add|sub|mul\.lo|and|or|xor|shl|shr|min|max|div|rem)\.([s
 _PRODUCT = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.\w+\.(\w+)\.\w+(?:\.satfinite)?")
 _ITEM = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 _QUIET = ("griddepcontrol", "setmaxnreg", "prefetch", "nanosleep", "st.global", "red.global", "fence.acq_rel", "membar")
+_LOADS = ("ld.global.", "ld.acquire.gpu.global.", "atom.global.", "atom.acq_rel.gpu.global.")
 _SHARED = re.compile(r"(?:st|ld)\.shared(?:::cta)?(?:\.v([24]))?\.[busf](8|16|32|64|128)")
+_ATOMIC = re.compile(r"(?:atom|red)(?:\.relaxed\.cta)?\.shared(?:::cta)?\.\w+\.[busf](32|64)")
 
 
 class Block:
@@ -137,11 +146,10 @@ class Block:
         self.program, self.launch, self.sizes, self.together = program, launch, sizes, together
         self.special: dict[str, Value] = {
             "%laneid": tuple(range(32)),
-            "%ntid.x": program.threads,
             **{f"%ctaid.{axis}": n for axis, n in zip("xyz", block, strict=True)},
-            "%tid.y": 0,
-            "%tid.z": 0,
+            **{f"%nctaid.{axis}": n + 1 for axis, n in zip("xyz", block, strict=True)},
         }
+        self.extents = (*launch.block, 1, 1, 1)[:3] if launch.block else (program.threads, 1, 1)
         self.needed = self._needed()
         self.product_registers = {
             name
@@ -231,8 +239,13 @@ class Block:
             return warp.registers[arg]
         if _NUMBER.fullmatch(arg):
             return int(arg, 0)
-        if arg == "%tid.x":
-            return tuple(range(warp.number * 32, warp.number * 32 + 32))
+        if arg.startswith(("%tid.", "%ntid.")):
+            axis, (x, y, _) = "xyz".index(arg[-1]), self.extents
+            if arg.startswith("%n"):
+                return self.extents[axis]
+            lanes = range(warp.number * 32, warp.number * 32 + 32)
+            found = tuple((n % x, n // x % y, n // x // y)[axis] for n in lanes)
+            return found[0] if len({*found}) == 1 else found
         if arg in self.special:
             return self.special[arg]
         if arg in self.program.arrays:
@@ -288,6 +301,8 @@ class Block:
         elif op.startswith("ld.param"):
             parameter = args[1].strip("[]")
             value = self.sizes.get(parameter, POINTER)
+        elif op.startswith(_LOADS):
+            value, width = self.sizes.get(LOADED), 32
         elif match := _INT_OP.fullmatch(op):
             width = int(match[3])
             second = "u" if match[1] in ("shl", "shr") else match[2]
@@ -295,6 +310,8 @@ class Block:
         elif match := re.fullmatch(r"mad\.lo\.([su])(32|64)", op):
             width = int(match[2])
             value = _over(lambda a, b, c: a * b + c, *(get(n, match[1], width) for n in (1, 2, 3)))
+        elif op == "bfe.u32":
+            value, width = _over(lambda a, b, c: a >> b % 256 & (1 << c % 256) - 1, get(1, "u", 32), get(2), get(3)), 32
         elif match := re.fullmatch(r"mul\.wide\.([su])32", op):
             value = _over(lambda a, b: a * b, get(1, match[1], 32), get(2, match[1], 32))
         elif match := re.fullmatch(r"(and|or|xor|not)\.pred", op):
@@ -335,6 +352,9 @@ class Block:
         if self.touched[each.pc] and base != "wgmma":
             self._touch(warp, self.touched[each.pc])
         if op.startswith(_QUIET):
+            return
+        if base in ("atom", "red") and ".shared" in op:
+            self._atomic(warp, each, lanes)
             return
         if base in ("shfl", "elect", "vote", "redux", "match") or op.startswith("mma."):
             if mask != ALL or lanes != ALL:
@@ -386,6 +406,7 @@ class Block:
             self._emit(warp, Event("mbarrier_fence", lanes, each.line))
         elif each.op in ("fence.proxy.async", "fence.proxy.async.shared::cta"):
             self._emit(warp, Event("fence", lanes, each.line))
+            self._emit(warp, Event("mbarrier_fence", lanes, each.line))  # of initialisations too
 
     def _mbarrier(self, warp: Warp, each: Instruction, lanes: int) -> None:
         op, args, line = each.op, each.args, each.line
@@ -404,12 +425,40 @@ class Block:
             at = self._address(warp, args[0], lanes, line)
             self._emit(warp, Event("expect", lanes, line, at, 0, self._number(warp, args[1], lanes, line)))
         elif op.startswith("mbarrier.try_wait.parity"):
+            if not self._is_tried_again(warp, each, lanes):
+                raise Unsupported(f"line {line}: a wait that is not tried again for the same phase")
             at, parity = self._address(warp, args[1], lanes, line), self._number(warp, args[2], lanes, line)
             meets = [Event("meet", ALL, line)] if line in self.together and lanes == ALL else []
             warp.events += [*meets, Event("try_wait", lanes, line, at, parity), *meets]
             self._put(warp, args[0], 1, lanes)
         else:
             raise Unsupported(f"line {line}: {op}")
+
+    def _is_tried_again(self, warp: Warp, each: Instruction, lanes: int) -> bool:
+        """Whether a wait that finds its phase not complete is tried again, with nothing but arithmetic between. (How
+        often is not counted.)"""
+        trial, tried, pc = Warp(warp.number, dict(warp.registers)), set[int](), each.pc
+
+        def phase(now: Instruction) -> tuple[int, int]:
+            return self._address(trial, now.args[1], lanes, now.line), self._number(trial, now.args[2], lanes, now.line)
+
+        what = phase(each)
+        for _ in range(100):
+            now = self.program.code[pc]
+            active = self._active(trial, now, lanes)
+            if active not in (0, lanes):
+                return False
+            if active and now.op.startswith("mbarrier.try_wait.parity"):
+                if phase(now) != what or pc in tried:
+                    return pc in tried and phase(now) == what
+                tried.add(pc)
+                self._put(trial, now.args[0], 0, lanes)
+            elif active and now.base in ARITHMETIC and not now.op.startswith("ld.shared"):
+                self._arithmetic(trial, now, lanes)
+            elif active and now.base != "bra" and not now.op.startswith(_QUIET):
+                return False
+            pc = now.target if active and now.base == "bra" else pc + 1
+        return False
 
     def _cp(self, warp: Warp, each: Instruction, lanes: int) -> None:
         op, args, line = each.op, each.args, each.line
@@ -422,13 +471,13 @@ class Block:
                 self._emit(warp, Event("cp_commit", lanes, line))
             if "wait" in op:
                 self._emit(warp, Event("cp_wait", lanes, line, number=int(args[0]) if args else 0))
-        elif op.startswith("cp.async.bulk.tensor") and ".mbarrier::complete_tx" in op:
-            at, size = self._address(warp, args[0], lanes, line), self._box(warp, args[1], lanes, line)
-            bar = self._address(warp, args[2], lanes, line)
+        elif op.startswith("cp.async.bulk.") and ".mbarrier::complete_tx" in op:
+            at, size = self._address(warp, args[0], lanes, line), self._moved(warp, each, 1, lanes)
+            bar = self._address(warp, args[-1], lanes, line)
             share = ((lanes.bit_length() - 1, at, size),)
             self._emit(warp, Event("load", lanes, line, bar, 0, size, True, share))
-        elif ".bulk.tensor" in op and op.endswith(".bulk_group"):
-            at, size = self._address(warp, args[1], lanes, line), self._box(warp, args[0], lanes, line)
+        elif ".async.bulk." in op and ".bulk_group" in op:
+            at, size = self._address(warp, args[1], lanes, line), self._moved(warp, each, 0, lanes)
             warp.bulk = 1
             self._emit(warp, Event("store", lanes, line, share=((lanes.bit_length() - 1, at, size),)))
         elif op == "cp.async.bulk.commit_group":
@@ -439,6 +488,14 @@ class Block:
             self._emit(warp, Event("wait", lanes, line, number=int(args[0])))
         else:
             raise Unsupported(f"line {line}: {op}")
+
+    def _moved(self, warp: Warp, each: Instruction, place: int, lanes: int) -> int:
+        """Bytes of a bulk copy: of a box of the map at `place`, or as it says."""
+        if ".tensor" in each.op:
+            return self._box(warp, each.args[place], lanes, each.line)
+        if lanes & (lanes - 1):
+            raise Unsupported(f"line {each.line}: a bulk copy by several lanes")
+        return self._number(warp, each.args[2], lanes, each.line)
 
     def _box(self, warp: Warp, arg: str, lanes: int, line: int) -> int:
         if lanes & (lanes - 1):
@@ -458,10 +515,21 @@ class Block:
         addresses = self._addresses(warp, each.args[1 if load else 0], lanes, each.line)
         share = tuple((n, at, size) for n, at in addresses.items())
         self._emit(warp, Event("access", lanes, each.line, write=not load, share=share))
+        known = self.sizes.get(LOADED) if len(each.writes) == 1 and size == 4 else None
         for name in each.writes if load else ():
-            self._put(warp, name, None, lanes)
+            self._put(warp, name, known, lanes)
 
     _ld = _st
+
+    def _atomic(self, warp: Warp, each: Instruction, lanes: int | None) -> None:
+        match = _ATOMIC.fullmatch(each.op)
+        if not match or lanes is None:
+            raise Unsupported(f"line {each.line}: {each.op}")
+        addresses = self._addresses(warp, each.args[1 if each.base == "atom" else 0], lanes, each.line)
+        share = tuple((n, at, int(match[1]) // 8) for n, at in addresses.items())
+        self._emit(warp, Event("access", lanes, each.line, write=True, share=share, atomic=True))
+        for name in each.writes:
+            self._put(warp, name, None, lanes)
 
     def _stmatrix(self, warp: Warp, each: Instruction, lanes: int) -> None:
         if lanes != ALL:

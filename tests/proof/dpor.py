@@ -12,10 +12,11 @@ happens before is kept as sets of bits, twice: `known`, accesses and fences that
 from __future__ import annotations
 
 import random
+from bisect import insort
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from tests.proof.concrete import ALL, HOME, Block, Broken, Event, Unsupported
+from tests.proof.concrete import ALL, Block, Broken, Event, Unsupported
 
 LOCAL = ("access", "fence", "mbarrier_init", "mbarrier_fence", "load", "store", "commit", "wait", "cp", "cp_commit")
 SCHEDULED = ("arrive", "expect", "try_wait", "bar", "passed", "meet", "product_wait", "complete")
@@ -41,6 +42,7 @@ class Record:
     lanes: dict[int, int]
     process: int
     line: int
+    atomic: bool = False
 
 
 @dataclass(slots=True)
@@ -181,7 +183,7 @@ class Schedule:
     def __init__(self, block: Block, templates: list[Process], around: dict[int, int]) -> None:
         self.processes = [Process(a.number, a.warp, a.size, a.steps) for a in templates]
         self.around = around
-        self.size = max((at + size for at, size in block.program.arrays.values()), default=HOME) - HOME
+        self.arrays = tuple((at, at + size) for at, size in block.program.arrays.values())
         self.barriers: dict[int, Barrier] = {}
         self.named: dict[int, Named] = {}
         self.meeting: dict[int, tuple[int, int, int]] = {}  # of a warp: meetings begun, bits, pasts
@@ -214,22 +216,22 @@ class Schedule:
 
     def _access(self, process: Process, step: Step, bit: int = 0, **how: bool) -> Record:
         asynchronous, copy = how.get("asynchronous", False), how.get("copy", False)
-        cells, write, line = step.cells, step.event.write, step.event.line
-        if write:
+        cells, write, line, atomic = step.cells, step.event.write, step.event.line, step.event.atomic
+        if write and not atomic:
             own = 0
             for mine in step.lanes.values():
                 if own & mine:
                     raise Fault(f"line {line}: two lanes write the same bytes")
                 own |= mine
-        for at, size in ((at, size) for _, at, size in step.event.share):
-            if not HOME <= at <= at + size <= HOME + self.size:
+        for at, size in {(at, size) for _, at, size in step.event.share}:
+            if not any(begin <= at <= at + size <= end for begin, end in self.arrays):
                 raise Fault(f"line {line}: out of bounds")
         if any(cells & self.around[at] for at in self.barriers if at in self.around):
             raise Fault(f"line {line}: touches an mbarrier")
-        if not write and cells & ~self.written:
+        if (atomic or not write) and cells & ~self.written:
             raise Fault(f"line {line}: nothing has written this")
         for each in self.records:
-            if (write or each.write) and cells & each.cells:
+            if (write or each.write) and cells & each.cells and not (atomic and each.atomic):
                 self._ordered(process, each, step, asynchronous)
         if write:
             self.written |= cells
@@ -242,6 +244,7 @@ class Schedule:
             step.lanes,
             process.number,
             line,
+            atomic,
         )
         self.records = [each for each in self.records if not self._hidden(process, each, new)]
         self.records.append(new)
@@ -267,6 +270,8 @@ class Schedule:
     @staticmethod
     def _hidden(process: Process, old: Record, new: Record) -> bool:
         """Whether what conflicts with the old access conflicts with the new one, which is ordered behind it."""
+        if new.atomic and not old.atomic:
+            return False
         if old.cells & ~new.cells or not old.bit & (process.known | process.own):
             return False
         if new.write and (new.asynchronous or old.asynchronous):
@@ -652,12 +657,23 @@ def sample(block: Block, tries: int, seed: int = 0) -> None:
     templates, rng = processes_of(block), random.Random(seed)
     for _ in range(tries):
         schedule = Schedule(block, templates, {})
-        order: dict[int, float] = {}
-        while enabled := [a.number for a in schedule.processes if schedule.enabled(a)]:
-            chosen = max(enabled, key=lambda n: order.setdefault(n, rng.random()))
+        order: list[tuple[float, int]] = []  # of those that could run already
+        fresh, known = list(schedule.processes), len(schedule.processes)
+        while True:
+            for each in [a for a in fresh if schedule.enabled(a)]:
+                fresh.remove(each)
+                insort(order, (-rng.random(), each.number))
+            place = next((k for k, (_, n) in enumerate(order) if schedule.enabled(schedule.processes[n])), -1)
+            if place < 0:
+                break
+            rank, chosen = order.pop(place)
             if rng.random() < 0.03:
-                order[chosen] = -rng.random()
+                rank = rng.random()
             schedule.run(chosen)
+            if not schedule.processes[chosen].done:
+                insort(order, (rank, chosen))
+            fresh += schedule.processes[known:]
+            known = len(schedule.processes)
         schedule.check_end()
 
 

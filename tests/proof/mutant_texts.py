@@ -3,6 +3,8 @@ with what is found ("" for proved)."""
 
 from __future__ import annotations
 
+from minitile.proof import Launch
+from tests.proof import test_tickets as tickets
 from tests.proof.test_text import (
     COMMIT,
     DATA,
@@ -32,6 +34,10 @@ SOMEWHERE = "ld.global.u32 %r3, [%d1]; and.b32 %r3, %r3, 252; add.u32 %r3, %r3, 
 WRITTEN = "st.shared.u32 [%r2], %r0; bar.sync 0;"
 EXPECTED = "@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r1+1024], 4;"
 ASYNC = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r3], %r0, [%r1+1024];"
+MIDDLE = (
+    "mov.b32 %r6, 0; bra.uni ${1};\n${0}: bar.warp.sync -1;\n"
+    "${1}: add.s32 %r6, %r6, 1; setp.lt.s32 %p2, %r6, %r9; @%p2 bra.uni ${0};"
+)
 # Bodies for `test_text.HEAD`, of 64 threads.
 TEXTS: list[tuple[str, str]] = [
     # Counts of arrivals and bytes.
@@ -80,6 +86,31 @@ TEXTS: list[tuple[str, str]] = [
         "and.b32 %r3, %r0, 39; mad.lo.u32 %r3, %r3, 16, %r1;"
         " stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r3], {%r4, %r5};",
         "two lanes write the same bytes",
+    ),
+    # Operations that are not known: behind a branch, of a value that nothing uses, of global memory by another scope.
+    ("bra.uni $x; frobnicate.b32 %r0;\n$x: bar.sync 0;", "not known: frobnicate"),
+    ("ld.volatile.u32 %r3, [%d5];", "not known: ld.volatile"),
+    ("ld.relaxed.gpu.global.u32 %r3, [%d1]; setp.eq.u32 %p4, %r3, 0; @%p4 bra.uni $a;\n$a:", "not known: ld.relaxed"),
+    # What some lanes load that is known.
+    ("@%p0 ld.param.s32 %r4, [N]; and.b32 %r4, %r4, 0; add.u32 %r5, %r1, %r4; @%p0 st.shared.u32 [%r5], 1;", ""),
+    # One lane somewhere among bytes, the others anywhere.
+    (
+        f"{WRITTEN} {SOMEWHERE} ld.global.u32 %r4, [%d1]; @%p0 mov.b32 %r4, %r3; setp.lt.u32 %p4, %r0, 32;"
+        " @%p4 ld.shared.u32 %r5, [%r4];",
+        "not known: [%r4]",
+    ),
+    ("setmaxnreg.inc.sync.aligned.u32 40;", "a product, or setmaxnreg, by less than four warps"),
+    ("@%p0 setmaxnreg.inc.sync.aligned.u32 40;", "by some lanes of a warp: @%p0 setmaxnreg"),
+    # Places that go down by tickets (a mutant that goes on with large ones needs much memory: this one comes before).
+    (tickets.BROKEN["places that go down, to one of another lane"], "not known: [%r5+100]"),
+    # Loops: without a way out; two that are entered in the middle, with one counter.
+    ("$l: bar.sync 0; bra $l;", "a loop with no way out"),
+    (MIDDLE.format("l", "m") + MIDDLE.format("k", "n"), "one counter of two loops"),
+    # Lanes of a warp that go by what all of them have read in one place: the warp as one is asked.
+    (
+        "st.shared.u32 [%r2], %r0; bar.sync 0; ld.shared.u32 %r4, [%r1]; setp.eq.u32 %p4, %r4, 0;"
+        " @%p4 bar.warp.sync -1;",
+        "",
     ),
     # Reductions at barriers.
     (ROLE.format("bar.red.popc.u32 %r4, 0, %p0;", "bar.red.popc.u32 %r4, 0, %p0;"), ""),
@@ -155,8 +186,17 @@ WHOLE += [
     (with_("bar.sync 0; } ret; {"), "a scope ends that has not begun"),
     (with_("{ .shared .align 16 .b8 x[64]; bar.sync 0; }"), "within a scope: .shared"),
     (with_(".shared .align 16 .b8 x[64]; bar.sync 0;"), ""),
+    (with_(".shared .align 4 .b8 x[4][64]; bar.sync 0;"), ""),
     (with_('{ .pragma "nounroll"; bar.sync 0; }'), ""),
     (with_(".weird 1; bar.sync 0;"), "not known: .weird"),
+    (PLAIN.replace(".align 1024", ".align 0"), "not a power of two: 0"),
+    (PLAIN + "bar.sync 0;\n", "text behind the entry"),
+    (PLAIN[: PLAIN.index("{") + 1] + "\n}\n", "control runs out"),
+    (PLAIN.replace("smem[];", "smem[][4];"), "not known: .shared"),
+    (
+        ".reg .v2 .u32 %v;\n" + with_("mov.u32 %v.x, 0; ld.global.v2.u32 %v, [%d1]; st.shared.u32 [%r2], %v.x;"),
+        "registers of several parts",
+    ),
     (with_("\n.loc 1 2 3; @%p0 bar.sync 0;"), "not known: .loc"),
     (with_("\n.loc 1 2 3\n bar.sync 0;"), ""),
     (with_('\n.file 1 "x.py"\n bar.sync 0;'), ""),
@@ -168,6 +208,20 @@ OF_BOXES = [
     (STORE, "misaligned: 0 bytes", 0),
     (STORE, "misaligned: 24 bytes", 24),
     (STORE.replace("[%r1]", "[%r1+16]"), "misaligned: 64 bytes at 5136", 64),
+]
+
+
+# Blocks that a launch tells, and that a text may tell too.
+ANY = PLAIN.replace(".reqntid 64", "")
+LAUNCHED: list[tuple[str, str, Launch]] = [
+    (ANY, "", Launch({}, block=(32, 2))),
+    (ANY, "", Launch({}, 64, block=(32, 2))),
+    (ANY, "a block of other extents than threads", Launch({}, 64, block=(32, 4))),
+    (ANY, "a block of (-8, -8) threads", Launch({}, block=(-8, -8))),
+    (ANY, "a block of (8, 2, 2, 2) threads", Launch({}, block=(8, 2, 2, 2))),
+    (PLAIN, "threads of the launch are not .reqntid", Launch({}, 128)),
+    (PLAIN, "", Launch({}, block=(64,))),
+    (PLAIN, "threads of the launch are not .reqntid", Launch({}, block=(32, 2))),
 ]
 
 

@@ -228,17 +228,20 @@ def _collected() -> list[tuple[str, dict[str, Any]]]:
 
     bodies: list[tuple[str, int]] = []
     for module in (test_values, test_attacks, test_preconditions):
-        for group in ("BROKEN", "SOUND", "BODIES", "LOOPS"):
+        for group in ("BROKEN", "SOUND", "BODIES", "LOOPS", "FORMS", "ATOMICS"):
             bodies += [(body, 65536) for body in getattr(module, group, {}).values()]
     bodies += [(body, 4096) for body in (*test_tickets.BROKEN.values(), *test_tickets.SOUND.values())]
     for name in dir(test_agreement):
         for mark in getattr(getattr(test_agreement, name), "pytestmark", ()):
             if mark.name == "parametrize" and mark.args[0] == ("body", "why"):
                 bodies += [(body, 4096) for body, _ in mark.args[1]]
-    whole = [(text, box) for text, _, box in of_rules()]
-    whole += [(HEAD.format(threads=64, shared=size) + body + "\n  ret;\n}\n", 1024) for body, size in bodies]
+    whole = [(HEAD.format(threads=64, shared=size) + body + "\n  ret;\n}\n", 1024) for body, size in bodies]
     whole += [(text, 1024) for text in test_attacks.TEXTS.values()]
     out: list[tuple[str, dict[str, Any]]] = [(text, {"boxes": {"T": box}}) for text, box in dict.fromkeys(whole)]
+    out += [
+        (text, {"boxes": dict(launch.boxes), "threads": launch.threads, "block": launch.block})
+        for text, _, launch in of_rules()
+    ]
     for each in (*SOUND.values(), *BROKEN.values()):
         out.append((each.ptx, {"boxes": each.boxes, "threads": each.threads, "shared": each.shared}))
     return out

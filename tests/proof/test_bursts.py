@@ -147,9 +147,9 @@ def test_small_texts():
 
     def verdicts() -> list[str]:
         found = []
-        for text, _, box in every:
+        for text, _, launch in every:
             try:
-                prove(text, Launch({"T": box}), most_states=300, seconds=20.0)
+                prove(text, launch, most_states=300, seconds=20.0)
                 found.append("")
             except Refused as why:
                 found.append(str(why))

@@ -27,7 +27,7 @@ from minitile.tools.proving import launch_facts
 from tests.examples.gemm_forms import FORMS
 from tests.examples.mutation_cases import CASES, MANY, compiled_case
 from tests.proof import by_chance, dpor
-from tests.proof.concrete import ALL, HOME, Broken, Event, Unsupported, traces
+from tests.proof.concrete import ALL, HOME, LOADED, Broken, Event, Unsupported, traces
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,28 @@ class Kernel:
     spare: tuple[str, ...] = field(default=())
 
 
-def of_gemm(name: str, target: str, step: int, most: int, m: int = 64, n: int = 64, **more: Any) -> Kernel:
-    """Steps of K: none, up to `most`; the last one whole and not."""
-    sizes = [{"M": m, "N": n, "K": step * k} for k in range(most + 1)]
-    deeper = tuple({"M": m, "N": n, "K": step * k} for k in (most * 3 // 2, most * 2))
-    return Kernel(name, target, (*sizes, {"M": m, "N": n, "K": step * most - 8}), deeper, **more)
+def of_gemm(
+    name: str,
+    target: str,
+    step: int,
+    most: int,
+    m: int = 64,
+    n: int = 64,
+    loaded: tuple[int, ...] = (),
+    **more: Any,
+) -> Kernel:
+    """Steps of K: none, up to `most`; the last one whole and not. `loaded`: what memory may hold that it goes by."""
+    data = [{LOADED: each, "tiles": 2} for each in loaded] or [{}]
+    depths = (*(step * k for k in range(most + 1)), step * most - 8)
+    sizes = tuple({"M": m, "N": n, "K": k, **each} for each in data for k in depths)
+    deeper = tuple({"M": m, "N": n, "K": step * k, **each} for each in data for k in (most * 3 // 2, most * 2))
+    return Kernel(name, target, sizes, deeper, **more)
 
 
-def of_tiles(name: str, step: int, most: int, every: int = 1) -> Kernel:
-    """Of a persistent kernel with two blocks: up to three tiles for the first."""
-    tiles = [{"M": 64, "N": 64 * n, "K": step * k} for n in (1, 3, 5) for k in range(0, most + 1, every)]
-    deeper = tuple({"M": 64, "N": 64 * n, "K": step * k} for n, k in ((5, 2 * most), (9, most)))
+def of_tiles(name: str, step: int, most: int, every: int = 1, **more: int) -> Kernel:
+    """Of a persistent kernel with two blocks: up to three tiles for the first. `more`: its other sizes."""
+    tiles = [{"M": 64, "N": 64 * n, "K": step * k, **more} for n in (1, 3, 5) for k in range(0, most + 1, every)]
+    deeper = tuple({"M": 64, "N": 64 * n, "K": step * k, **more} for n, k in ((5, 2 * most), (9, most)))
     return Kernel(name, "sm_90a", tuple(tiles), deeper, states=1500)
 
 
@@ -78,6 +89,20 @@ KERNELS = {
     "attention, cp.async": Kernel("attention", "sm_80", KEYS, MORE_KEYS),
     "ping-pong": of_tiles("gemm_persistent", 32, 12),
     "fp8": of_tiles("gemm_fp8", 64, 8),
+    "transpose": Kernel("transpose", "sm_80", ({"M": 64, "N": 64}, {"M": 10, "N": 20}), ()),
+    "1 stage": of_gemm("gemm, 1 stage", "sm_90a", 32, 6),
+    "split K": of_gemm("split_k", "sm_90a", 128, 12),
+    "split K, the last one adds": of_gemm("gemm_split_k", "sm_90a", 128, 6, m=128, loaded=(0, 1)),
+    "groups": of_gemm("gemm_grouped, contiguous", "sm_90a", 64, 8, loaded=(1,)),
+    "groups, by their rows": of_gemm("gemm_grouped, masked", "sm_90a", 64, 8, loaded=(0, 40)),
+    "bias": of_gemm("gemm_bias_gelu", "sm_90a", 32, 8, n=128),
+    "columns of both": of_gemm("gemm TN bf16", "sm_90a", 32, 12),
+    "columns of both, cp.async": of_gemm("gemm TN bf16", "sm_80", 32, 12),
+    "int8, cp.async": of_gemm("gemm NN int8", "sm_80", 32, 12),
+    "ping-pong of rows": of_tiles("gemm_persistent, NN", 32, 12, 3),
+    "fp8 that is added up": of_tiles("gemm_fp8, by row, promoted, overlapped", 128, 8, 2, SA=64, SB=64),
+    "fp8 with scales, no TMA": of_tiles("gemm_fp8, by block, no TMA", 128, 8, 2, KB=4, NB=4),
+    "residual": of_tiles("gemm_epilogues, residual", 64, 8, 2),
 }
 QUICK = ("3 stages", "one role")
 
@@ -102,16 +127,22 @@ def provers(text: str, launch: Launch, states: int) -> tuple[str, tuple[int, ...
 
 def explorers(text: str, launch: Launch, kernel: Kernel, together: tuple[int, ...], hopes: bool) -> str:
     """ "" or a fault in some schedule of some sizes; `hopes`: whether one is looked for by chance first."""
-    by_chance_first = [(tries, each) for tries in (5, 40, 400) for each in (kernel.sizes, kernel.deeper)]
-    for tries, every in (*by_chance_first, (0, kernel.sizes)) if hopes else ((0, kernel.sizes),):
-        for sizes, block in itertools.product(every, kernel.blocks):
+
+    @lru_cache
+    def made(size: int, block: tuple[int, int, int]) -> Any:
+        return traces(text, launch, (*kernel.sizes, *kernel.deeper)[size], together, block)
+
+    every, deeper = range(len(kernel.sizes)), range(len(kernel.sizes), len(kernel.sizes) + len(kernel.deeper))
+    by_chance_first = [(tries, each) for tries in (5, 40, 400) for each in (every, deeper)]
+    for tries, sizes in (*by_chance_first, (0, every)) if hopes else ((0, every),):
+        for size, block in itertools.product(sizes, kernel.blocks):
             try:
-                given = traces(text, launch, sizes, together, block)
+                given = made(size, block)
                 found = dpor.chance(given, tries) if tries else dpor.verdict(given)
             except Broken as broken:
                 found = str(broken)
             if found:
-                return f"{sizes} {block}: {found}"
+                return f"{(*kernel.sizes, *kernel.deeper)[size]} {block}: {found}"
     return ""
 
 

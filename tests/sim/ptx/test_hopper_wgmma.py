@@ -383,6 +383,16 @@ def test_part_of_a_warpgroup() -> None:
     assert report.findings[0].kind == "divergent_barrier"
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_warp_ends_before_others_issue(seed: int) -> None:
+    """All four warps issue the product, in schedule "random" some when others have ended. Nobody waits for it."""
+    body = small(FENCE + MMA)
+    silent(simulate(body, [np.zeros(4, np.uint32)], schedule="random", seed=seed, gpu=False))
+    one_less = small(FENCE + "    setp.eq.u32 q, warp, 3;\n    @q ret;\n" + MMA)
+    report = simulate(one_less, [np.zeros(4, np.uint32)], schedule="random", seed=seed, gpu=False)
+    assert report.findings[0].kind == "divergent_barrier"
+
+
 def test_what_the_isa_refuses() -> None:
     """Transposed tf32, an accumulator of the wrong length, a depth that does not exist."""
     for old, new in [

@@ -186,7 +186,9 @@ class WarpGroups:
         team = self.team(int(warps[0]))
         live = self.machine.live.reshape(-1, 32)
         inside = team[-1] // self.per_cta == team[0] // self.per_cta
-        if not inside or not live[team].all():
+        # A warp that has issued this product may have ended since.
+        came = inside and live[team].all(axis=1) | (self.issued[team] > self.issued[warps[0]])
+        if not np.all(came):
             message = "wgmma needs all 128 threads of a warpgroup: four warps that start at a multiple of four"
             self.machine.find(
                 Finding("divergent_barrier", message, self.machine.access("wait", site, thread)), stop=True

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from hashlib import sha256
 from math import gcd
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 SMALL: Final = 8  # counters may be compared with constants below this, at most
 DEEP: Final = 8  # symbols are not nested deeper than this
@@ -33,35 +33,67 @@ class Unknown:
     name: str
 
 
-def _hashed(self: Any) -> int:
-    """The hash of a value, which may be nested deeply: it is computed once."""
-    try:
-        found: int = self._hash
-    except AttributeError:
-        found = hash(tuple(getattr(self, each.name) for each in fields(self) if each.init))
-        object.__setattr__(self, "_hash", found)
+class Once:
+    """A value of which there is one object for each content, so that equal ones compare by identity, however deeply
+    they are nested; its hash is computed once. (After `_ONCE` has been emptied there may be two: they compare equal.)"""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other) or self._hash != hash(other):
+            return False
+        return all(getattr(self, name) == getattr(other, name) for name in _FIELDS[type(self)])
+
+
+_ONCE: dict[tuple[type[Any], tuple[Any, ...]], Any] = {}
+_FIELDS: dict[type[Any], tuple[str, ...]] = {}
+MOST_ONCE: Final = 1 << 18
+
+
+def _once(cls: type[Any], content: tuple[Any, ...]) -> Any:
+    """The value of a class, a Once, with this content."""
+    found = _ONCE.get((cls, content))
+    if found is None:
+        if len(_ONCE) >= MOST_ONCE:
+            _ONCE.clear()
+        found = object.__new__(cls)
+        for name, each in zip(_FIELDS[cls], content, strict=True):
+            object.__setattr__(found, name, each)
+        object.__setattr__(found, "_hash", hash(content))
+        _ONCE[cls, content] = found
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Affine:
+Base: TypeAlias = "tuple[tuple[tuple[Hashable, int], ...], tuple[Any, ...], int]"
+
+
+@dataclass(frozen=True, slots=True, init=False, eq=False)
+class Affine(Once):
     """Terms are (symbol, coefficient), in the order of their text, without zeros; never empty in a register."""
 
     terms: tuple[tuple[Hashable, int], ...]
     const: int
-    _hash: int = field(init=False, repr=False, compare=False)
-    __hash__ = _hashed
+
+    def __new__(cls, terms: tuple[tuple[Hashable, int], ...], const: int) -> Affine:
+        return cast(Affine, _once(cls, (terms, const)))
 
 
-@dataclass(frozen=True, slots=True)
-class Counter:
+@dataclass(frozen=True, slots=True, init=False, eq=False)
+class Counter(Once):
     """base[0] + value; `since`: only value, where base[0] has been subtracted."""
 
-    base: tuple[tuple[tuple[Hashable, int], ...], tuple[Any, ...], int]
+    base: Base
     value: int
     since: bool = False
-    _hash: int = field(init=False, repr=False, compare=False)
-    __hash__ = _hashed
+
+    def __new__(cls, base: Base, value: int, since: bool = False) -> Counter:
+        return cast(Counter, _once(cls, (base, value, since)))
 
     @property
     def terms(self) -> tuple[tuple[Hashable, int], ...]:
@@ -114,16 +146,18 @@ class Token:
     parity: int
 
 
-@dataclass(frozen=True, slots=True)
-class Predicate:
+@dataclass(frozen=True, slots=True, init=False, eq=False)
+class Predicate(Once):
     """(operation, kind, a, b) over integers and Affine; ("above", base, value, bound): base + value < bound; or
     ("not", p), ("and", p, q), ("or", p, q) over predicates, 0, 1."""
 
     expression: tuple[Any, ...]
-    _hash: int = field(init=False, repr=False, compare=False)
-    __hash__ = _hashed
+
+    def __new__(cls, expression: tuple[Any, ...]) -> Predicate:
+        return cast(Predicate, _once(cls, (expression,)))
 
 
+_FIELDS.update({cls: tuple(each.name for each in fields(cls)) for cls in (Affine, Counter, Predicate)})
 _MADE = (Affine, Counter, Predicate, Stored, tuple)
 TOP: Final = Unknown("top")
 UNIFORM: Final = Unknown("uniform")

@@ -87,7 +87,8 @@ COUNTED = -1000  # names what counters hold, by their places
 
 
 class Machine(Branches):
-    """`together`: instructions at which all lanes of a warp leave a wait together (an assumption, docs/proof.md)."""
+    """`together`: instructions at which all lanes of a warp leave a wait together (an assumption, docs/proof.md).
+    `tokens`: whether arrivals give some; nothing else does."""
 
     def __init__(
         self,
@@ -105,6 +106,7 @@ class Machine(Branches):
         for each in program.code:
             if each.op.startswith("mbarrier.try_wait") and not is_wait(program.code, each.pc):
                 raise Refused(each.line, "a wait that is not tried again at once")
+        self.tokens = any(each.writes and each.op.startswith("mbarrier.arrive") for each in program.code)
         self.named = [self._named(each) for each in program.code]
         self.draws = bool(self.memory.draws)
         self.blocks = blocks(program, self.touches, self.draws)
@@ -273,17 +275,17 @@ class Machine(Branches):
             return True
         raise Refused(line, f"not known: {each.text}")
 
-    @staticmethod
-    def token(state: State, at: int) -> Token:
+    def token(self, state: State, at: int) -> Token:
         """What an arrival gives: a token of the phase that is not complete. Older ones of this parity are void."""
         barrier = state.mbarriers[at]
         token = Token(at, barrier.index % 2)
-        if barrier.pending == barrier.count:
+        if barrier.pending == barrier.count and self.tokens:
             for warp in state.warps:
                 for name, value in warp.registers.items():
-                    if token in lanes_of(value):
-                        kept = tuple(TOP if v == token else v for v in lanes_of(value))
-                        warp.registers[name] = TOP if value == token else kept
+                    if value == token:
+                        warp.registers[name] = TOP
+                    elif isinstance(value, tuple) and Token in map(type, value):
+                        warp.registers[name] = tuple(TOP if v == token else v for v in value)
         return token
 
     def of_token(self, state: State, warp: Warp, arg: str, at: int, lanes: int, line: int) -> int:

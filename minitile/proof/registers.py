@@ -409,6 +409,22 @@ class Registers:
         least: int = sum(c * self.least.get(name, 0) for name, c in key[1])
         return least // self.divisor(key[0], key[1]) - 1
 
+    def tested(self, state: State, warp: Warp, pc: int, name: str, kind: str, a: Value, b: Value) -> Value:
+        """`test`, worked out once for each content as long as no answer changes."""
+        if name in ("eq", "ne") or (isinstance(a, int) and isinstance(b, int)):
+            return self.test(state, warp, pc, name, kind, a, b)
+        key = pc, a, b, self.instance(warp, pc)
+        found = state.truths.get(key)
+        if found is None:
+            try:
+                found = self.test(state, warp, pc, name, kind, a, b)
+            except Fork as fork:
+                found = fork.question
+            state.truths[key] = found
+        if isinstance(found, Question):
+            raise Fork(found)
+        return found
+
     def test(self, state: State, warp: Warp, pc: int, name: str, kind: str, a: Value, b: Value) -> Value:
         """`setp`, of scalars."""
         if isinstance(a, int) and isinstance(b, int):
@@ -620,7 +636,7 @@ class Registers:
             a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
             if isinstance(a, tuple) or isinstance(b, tuple):
                 return _compared(name, kind, a, b)
-            return self.test(state, warp, each.pc, name, kind, a, b)
+            return self.tested(state, warp, each.pc, name, kind, a, b)
         if form == "selp":
             width = int(said[0])
             a, b = (self.operand(warp, arg, width) for arg in args[1:3])

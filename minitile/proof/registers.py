@@ -554,6 +554,8 @@ class Registers:
                 self.left[key] = tuple(warp.registers[name] for name in block.writes)
         else:
             warp.registers.update(zip(block.writes, left, strict=True))
+            if block.meets:
+                warp.converge()
 
     def folded(self, value: Value) -> Value:
         """a·C - a·n·((C + k) / n) of a counter C that counts from 0 is a·((C + k) mod n) - a·k."""

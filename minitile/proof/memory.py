@@ -7,12 +7,22 @@ aligned to its size (else it is refused), so masks are exact.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-
 from minitile.proof.events import Access, Footprint
 from minitile.proof.state import ALL, State, Warp, lanes_in
 from minitile.proof.text import Fault, Refused
 from minitile.proof.tickets import Tickets, apart, spoil, superseded
+
+
+class _Meeting(dict[int, bool]):
+    """Whether a footprint of these units shares one with the footprint of a number, of those that there are."""
+
+    def __init__(self, units: int, feet: list[Footprint]) -> None:
+        super().__init__()
+        self.units, self.feet = units, feet
+
+    def __missing__(self, number: int) -> bool:
+        found = self[number] = bool(self.feet[number].units & self.units)
+        return found
 
 
 class Memory:
@@ -26,9 +36,10 @@ class Memory:
             first, last = -(-begin // unit), (begin + size) // unit
             self.outside &= ~(((1 << max(last - first, 0)) - 1) << first)
         self.known: dict[tuple[tuple[int, int], ...], Footprint] = {}
+        self.feet: list[Footprint] = []  # by number
         self.unions: dict[tuple[int, int], Footprint] = {}
         self.made: dict[tuple[tuple[int, ...], int, int, bool], Footprint] = {}
-        self.met: dict[int, dict[int, bool]] = {}
+        self.met: dict[int, _Meeting] = {}
         self.barriers: dict[tuple[int, ...], int] = {}
 
     def span(self, start: int, size: int, line: int, align: int = 0) -> int:
@@ -47,7 +58,8 @@ class Memory:
                 units |= mine
                 lanes |= 1 << lane
             one = {mine for _, mine in shares} == {units}
-            self.known[shares] = Footprint(units, lanes, shares, clash, len(self.known), one)
+            self.known[shares] = Footprint(units, lanes, shares, clash, len(self.feet), one)
+            self.feet.append(self.known[shares])
         return self.known[shares]
 
     def by_lane(self, addresses: tuple[int, ...], size: int, lanes: int, line: int, to_all: bool = False) -> Footprint:
@@ -65,21 +77,18 @@ class Memory:
 
     def union(self, a: Footprint, b: Footprint) -> Footprint:
         key = a.number, b.number
-        if key not in self.unions:
+        found = self.unions.get(key)
+        if found is None:
             other = dict(b.shares)
-            self.unions[key] = self.of(tuple((lane, mine | other[lane]) for lane, mine in a.shares))
-        return self.unions[key]
+            found = self.unions[key] = self.of(tuple((lane, mine | other[lane]) for lane, mine in a.shares))
+        return found
 
     def meeting(self, accesses: list[Access], foot: Footprint) -> list[Access]:
         """Those of the accesses that share a unit with a footprint."""
-        known, found = self.met.setdefault(foot.number, {}), []
-        for each in accesses:
-            meets = known.get(each.foot.number)
-            if meets is None:
-                meets = known[each.foot.number] = bool(each.foot.units & foot.units)
-            if meets:
-                found.append(each)
-        return found
+        known = self.met.get(foot.number)
+        if known is None:
+            known = self.met[foot.number] = _Meeting(foot.units, self.feet)
+        return [each for each in accesses if known[each.foot.number]]
 
     def of_barriers(self, addresses: tuple[int, ...]) -> int:
         """The units of mbarriers at these addresses."""
@@ -126,12 +135,11 @@ class Memory:
         if not write and units & ~state.written:
             raise Fault(line, "reads bytes that nothing has written")
         knows, by = warp.knows(lanes), (warp.number // 4 * 4 if begun >= 0 else warp.number, warp.pc)
-        own = {event for event, _ in warp.own}
         near = self.meeting(state.accesses, foot)
         for each in near:
             if (write or each.write) and not (atomic and each.atomic):
-                if not apart(ticket, each.ticket):
-                    _ordered(each, warp, line, knows, own, foot, asynchronous)
+                if not (ticket and apart(ticket, each.ticket)):
+                    _ordered(each, warp, line, knows, foot, asynchronous)
             elif atomic and each.adds not in (0, adds) and each.id & ~knows:
                 raise Refused(line, f"changes a word while line {each.line} need not have drawn from it")
         if write:
@@ -149,8 +157,8 @@ class Memory:
         )
         old = next((each for each in reversed(state.accesses) if each.id == event), None) if event else None
         if old is not None:
-            new = replace(old, foot=self.union(old.foot, foot))
-            near = self.meeting(state.accesses, new.foot)
+            new = old.over(self.union(old.foot, foot))
+            near = near if new.foot is foot else self.meeting(state.accesses, new.foot)
         else:
             event = state.new()
             new = Access(
@@ -174,10 +182,10 @@ class Memory:
 
 
 def _ordered(
-    each: Access, warp: Warp, line: int, knows: int, own: set[int], foot: Footprint, asynchronous: bool
+    each: Access, warp: Warp, line: int, knows: int, foot: Footprint, asynchronous: bool
 ) -> None:
     if each.id & ~knows:
-        if each.id not in own or asynchronous:
+        if asynchronous or not any(each.id == event for event, _ in warp.own):
             raise Fault(line, f"races with line {each.line}: that need not be complete")
         for lane, mine in foot.shares:
             for other, theirs in each.foot.shares:

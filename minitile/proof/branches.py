@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -216,7 +215,7 @@ class Branches(Products):
         coming: dict[int, int] = {}  # lanes that may come from branches, by where to; the mask has those that are here
         heads: dict[int, int] = {}  # lanes that may begin a loop's rounds
         if taken:
-            coming[code[pc].target], warp.mask = self._ways(state, warp, code[pc])
+            coming[code[pc].target], warp.mask = self.sides(state, warp, code[pc])
         while (now := kept[now]) < end:
             for place in [place for place in coming if place <= now]:
                 warp.mask |= coming.pop(place)
@@ -239,10 +238,10 @@ class Branches(Products):
                         now = each.target
                         continue
                     self._any_round(warp, each.target, now)
-                    warp.mask = self._ways(state, warp, each)[1]
+                    warp.mask = self.sides(state, warp, each)[1]
                 else:
                     self.path.append(self._passed(warp, each))
-                    go, warp.mask = self._ways(state, warp, each)
+                    go, warp.mask = self.sides(state, warp, each)
                     coming[each.target] = coming.get(each.target, 0) | go
                 now += 1
                 continue
@@ -274,13 +273,6 @@ class Branches(Products):
         self._forget(warp, pc, end)
         self.path, self.passing = [], False
         warp.pc = end
-
-    def _ways(self, state: State, warp: Warp, each: Instruction) -> tuple[int, int]:
-        """Lanes that may take a branch, and that may pass it by."""
-        if not each.guard:
-            return warp.mask, 0
-        passing = replace(each, negated=not each.negated)
-        return self.possible(state, warp, each)[0], self.possible(state, warp, passing)[0]
 
     @staticmethod
     def _passed(warp: Warp, each: Instruction) -> tuple[int, int, Value]:
@@ -369,7 +361,7 @@ class Branches(Products):
             if not known or (parts and not is_known(self.program.code, self.joins[each.pc], each)):
                 whole = warp.mask
                 if each.target == self.open[each.pc]:  # those that are known to be there execute nothing of it
-                    warp.mask = self.possible(state, warp, replace(each, negated=not each.negated))[0]
+                    warp.mask = self.sides(state, warp, each)[1]
                 self.perhaps(state, warp, each.pc, self.open[each.pc])
                 warp.mask = whole
                 return

@@ -11,6 +11,7 @@ from minitile.proof.events import Access, Footprint
 from minitile.proof.state import ALL, State, Warp, lanes_in
 from minitile.proof.text import Fault, Refused
 from minitile.proof.tickets import Tickets, apart, spoil, superseded
+from minitile.proof.values import Among
 
 
 class _Meeting(dict[int, bool]):
@@ -39,6 +40,7 @@ class Memory:
         self.feet: list[Footprint] = []  # by number
         self.unions: dict[tuple[int, int], Footprint] = {}
         self.made: dict[tuple[tuple[int, ...], int, int, bool], Footprint] = {}
+        self.places: dict[tuple[Among, int], int] = {}
         self.met: dict[int, _Meeting] = {}
         self.barriers: dict[tuple[int, ...], int] = {}
 
@@ -48,6 +50,16 @@ class Memory:
         if start % align or size % self.unit or start % self.unit:
             raise Fault(line, f"misaligned: {size} bytes at {start}, by {align}")
         return ((1 << size // self.unit) - 1) << start // self.unit
+
+    def anywhere(self, places: Among, size: int, line: int) -> int:
+        """The units of `size` bytes at each of these addresses, of 32 bits."""
+        units = self.places.get((places, size))
+        if units is None:
+            units = 0
+            for n in range(places.count):
+                units |= self.span((places.low + n * places.step) % (1 << 32), size, line)
+            self.places[places, size] = units
+        return units
 
     def of(self, shares: tuple[tuple[int, int], ...]) -> Footprint:
         """The footprint in which each lane has its units."""
@@ -175,9 +187,13 @@ class Memory:
             )
             if not asynchronous and not atomic and not ticket:
                 warp.fresh = (*(each for each in warp.fresh if each[0] != kind), (kind, event))
-        gone = {id(each) for each in near if each is old or _superseded(each, knows, new)}
-        state.accesses = [each for each in state.accesses if id(each) not in gone] if gone else [*state.accesses]
-        state.accesses.append(new)
+        state.accesses = [*state.accesses, new]
+        gone = [each for each in near if each is old or _superseded(each, knows, new)]
+        place = 0
+        for each in gone:  # in their order
+            while state.accesses[place] is not each:
+                place += 1
+            del state.accesses[place]
         return event
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from minitile.proof.constants import constants, from_numbers, generations, subtracted
 from minitile.proof.launches import implied as consequences
 from minitile.proof.operations import computed, is_real
-from minitile.proof.shortcuts.blocks import Block
+from minitile.proof.shortcuts.blocks import Block, functions
 from minitile.proof.state import ALL, State, Warp, lanes_in
 from minitile.proof.text import INTEGER, Instruction, Launch, Program, Refused, wide
 from minitile.proof.values import (
@@ -135,6 +135,7 @@ class Registers:
         self.passing = False  # whether loops are passed in any number of rounds (branches.py)
         self.asked = False  # whether an answer was made use of
         self.left: dict[tuple[Any, ...], tuple[Value, ...]] = {}  # what blocks leave, by place and what they read
+        self.functions, self.results = functions(program), dict[tuple[Any, ...], Value]()  # the same of instructions
         self.literals: dict[str, Value] = {}
         self.in_grid = consequences.least_by_grid(launch.grid)
         self.wide = {name for each in program.code for name in wide(each)}
@@ -307,10 +308,34 @@ class Registers:
             raise Fork(Question("fact", value, 0, order))
         return UNIFORM
 
+    def known(self, state: State, value: Value, mask: int) -> tuple[int, int]:
+        """Of these lanes, those in which a predicate is known to be false, and to be true; asks nothing."""
+        if not isinstance(value, tuple):
+            truth = self.truth(state, value, False)
+            return mask * (truth == 0), mask * (truth == 1)
+        false, true, asked = _truths(value)
+        for each, whose in asked:
+            truth = self.truth(state, each, False) if whose & mask else TOP
+            false, true = false | whose * (truth == 0), true | whose * (truth == 1)
+        return mask & false, mask & true
+
+    def sides(self, state: State, warp: Warp, each: Instruction) -> tuple[int, int]:
+        """The lanes that may execute an instruction, and those that may not; asks nothing."""
+        if not each.guard:
+            return warp.mask, 0
+        false, true = self.known(state, warp.registers.get(each.guard, TOP), warp.mask)
+        return (warp.mask & ~true, warp.mask & ~false) if each.negated else (warp.mask & ~false, warp.mask & ~true)
+
+    def possible(self, state: State, warp: Warp, each: Instruction) -> tuple[int, bool]:
+        """The lanes that may execute an instruction, and whether they are known to; asks nothing."""
+        may, need_not = self.sides(state, warp, each)
+        return may, not may & need_not
+
     def lanes(self, state: State, warp: Warp, each: Instruction) -> int:
         """The lanes that execute an instruction; Fork or Refused if that is not known."""
-        if not each.guard:
-            return warp.mask
+        may, need_not = self.sides(state, warp, each)
+        if not may & need_not:
+            return may
         value = warp.registers.get(each.guard, TOP)
         if not isinstance(value, tuple) and (truth := self.truth(state, value)) in (0, 1):
             return warp.mask if truth != each.negated else 0
@@ -323,25 +348,6 @@ class Registers:
             raise Refused(each.line, f"{each.guard} is not known, and may differ in the warp")
         yes = sum(1 << n for n, v in enumerate(truths) if v == 1)
         return warp.mask & ~yes if each.negated else warp.mask & yes
-
-    def possible(self, state: State, warp: Warp, each: Instruction) -> tuple[int, bool]:
-        """The lanes that may execute an instruction, and whether they are known to; asks nothing."""
-        if not each.guard:
-            return warp.mask, True
-        value = warp.registers.get(each.guard, TOP)
-        skipped, lanes, known = 1 if each.negated else 0, 0, True
-        if not isinstance(value, tuple):
-            truth = self.truth(state, value, False)
-            return warp.mask * (truth != skipped), truth in (0, 1)
-        values = lanes_of(value)
-        memo: dict[int, Value] = {}
-        for n in lanes_in(warp.mask):
-            truth = memo.get(id(values[n]))
-            if truth is None:
-                truth = memo[id(values[n])] = self.truth(state, values[n], False)
-            known &= truth in (0, 1)
-            lanes |= (truth != skipped) << n
-        return lanes, known
 
     def instance(self, warp: Warp, pc: int) -> tuple[Any, ...]:
         """The values of the counters of the loops around an instruction, of those that have loops within."""
@@ -525,18 +531,36 @@ class Registers:
                 warp.registers[name] = TOP
             warp.registers[each.args[0].partition("|")[2]] = (1, *(0,) * 31)
             return
-        result = self.result(state, warp, each)
+        result = self.evaluated(state, warp, each)
+        if len(each.writes) == 1:
+            self.put(warp, each.writes[0], result, lanes)
+        else:
+            for name in each.writes:
+                self.put(warp, name, TOP, lanes)
+
+    def evaluated(self, state: State, warp: Warp, each: Instruction) -> Value:
+        """The result of an instruction, as registers hold it: once for each content, unless that hangs on answers."""
+        if not self.functions[each.pc]:
+            return self.kept(self.result(state, warp, each))
+        key = (each.pc, *[self.value(warp, name) for name in each.reads])
+        found = self.results.get(key)
+        if found is None:
+            before, self.asked = self.asked, False
+            found = self.kept(self.result(state, warp, each))
+            if not self.asked:
+                self.results[key] = found
+            self.asked |= before
+        return found
+
+    def kept(self, result: Value) -> Value:
+        """A result as registers hold it."""
         if isinstance(result, Affine) or (isinstance(result, tuple) and Affine in map(type, result)):
             result = by_lane(self.folded, result)
             if self.residues:
                 result = by_lane(lambda v: with_residues(v, self.residues), result)
         elif isinstance(result, tuple):
             result = join(tuple(map(of_a_lane, result)))
-        if len(each.writes) == 1:
-            self.put(warp, each.writes[0], result, lanes)
-        else:
-            for name in each.writes:
-                self.put(warp, name, TOP, lanes)
+        return result
 
     def pass_block(self, state: State, warp: Warp, block: Block) -> None:
         """Executes a block by all lanes, or takes from before what it leaves, unless that hangs on answers."""
@@ -761,6 +785,16 @@ def _operand_of_address(arg: str) -> tuple[str, int]:
     """[%r+4]: register or name, and offset; ("", 0) of another form."""
     match = re.fullmatch(r"\[(%?~?\w+)(?:\+(-?\d+))?\]", arg)
     return (match[1], int(match[2] or 0)) if match else ("", 0)
+
+
+@lru_cache(maxsize=1 << 14)
+def _truths(values: tuple[Value, ...]) -> tuple[int, int, tuple[tuple[Predicate, int], ...]]:
+    """Lanes in which a predicate is false, and is true; what is asked of the launch in others, in which."""
+    found: dict[Value, int] = {}
+    for n, value in enumerate(values):
+        found[value] = found.get(value, 0) | 1 << n
+    asked = tuple((value, whose) for value, whose in found.items() if isinstance(value, Predicate))
+    return found.get(0, 0), found.get(1, 0), asked
 
 
 @lru_cache(maxsize=1 << 14)

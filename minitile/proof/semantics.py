@@ -482,17 +482,17 @@ class Machine(Branches):
             return self.memory.by_lane(addresses, size, lanes, each.line, to_all), True, None
         shares, by_ticket = [], []
         for lane in bits(lanes):
-            value, units = values[lane], 0
+            value = values[lane]
             if isinstance(value, int):
                 value = Among(value, 1, 1)
             if isinstance(value, Ticket):
                 value = placed(value, offset, self.implied(warp, each, lane), each.line, arg)
                 by_ticket.append((values[lane], value))
-                value = replace(value, low=value.low - offset)
-            if not isinstance(value, Among):
+            elif isinstance(value, Among):
+                value = Among(value.low + offset, value.step, value.count)
+            else:
                 raise self.unknown_number(each.line, arg, value)
-            for n in range(value.count):
-                units |= self.memory.span((value.low + n * value.step + offset) % (1 << 32), size, each.line)
+            units = self.memory.anywhere(value, size, each.line)
             shares.append((lane, units))
         self.guessed = True  # an access anywhere in its share is taken for done
         return (

@@ -70,6 +70,7 @@ def _once(cls: type[Any], content: tuple[Any, ...]) -> Any:
     return found
 
 
+Truths: TypeAlias = tuple[tuple[int, ...], ...]
 Base: TypeAlias = "tuple[tuple[tuple[Hashable, int], ...], tuple[Any, ...], int]"
 
 
@@ -107,17 +108,20 @@ class Stored:
     pc: int
 
 
-@dataclass(frozen=True, slots=True)
-class Among:
+@dataclass(frozen=True, slots=True, init=False, eq=False)
+class Among(Once):
     """An unknown of each lane, one of low + step·k for 0 <= k < count."""
 
     low: int
     step: int
     count: int
 
+    def __new__(cls, low: int, step: int, count: int) -> Among:
+        return cast(Among, _once(cls, (low, step, count)))
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+
+@dataclass(frozen=True, slots=True, init=False, eq=False)
+class Ticket(Once):
     """scale·n + offset modulo 2^32, for the n that the atomic addition of `amount` at `pc` gave a lane the last time
     from a word (a unit of shared memory for each bit); that only where all `needs` hold, else unknown (tickets.py)."""
 
@@ -126,16 +130,22 @@ class Ticket:
     amount: int
     scale: int
     offset: int
-    needs: tuple[tuple[int, ...], ...]
+    needs: Truths
+
+    def __new__(cls, pc: int, word: int, amount: int, scale: int, offset: int, needs: Truths) -> Ticket:
+        return cast(Ticket, _once(cls, (pc, word, amount, scale, offset, needs)))
 
 
-@dataclass(frozen=True, slots=True)
-class Perhaps:
+@dataclass(frozen=True, slots=True, init=False, eq=False)
+class Perhaps(Once):
     """An unknown truth of each lane. If it is true all of `truths` are; it is, if all of `needs` are; (): not known of
     which (tickets.py)."""
 
-    truths: tuple[tuple[int, ...], ...]
-    needs: tuple[tuple[int, ...], ...]
+    truths: Truths
+    needs: Truths
+
+    def __new__(cls, truths: Truths, needs: Truths) -> Perhaps:
+        return cast(Perhaps, _once(cls, (truths, needs)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +167,7 @@ class Predicate(Once):
         return cast(Predicate, _once(cls, (expression,)))
 
 
-_FIELDS.update({cls: tuple(each.name for each in fields(cls)) for cls in (Affine, Counter, Predicate)})
+_FIELDS.update({cls: tuple(each.name for each in fields(cls)) for cls in (Affine, Among, Counter, Perhaps, Predicate, Ticket)})
 _MADE = (Affine, Counter, Predicate, Stored, tuple)
 TOP: Final = Unknown("top")
 UNIFORM: Final = Unknown("uniform")

@@ -27,14 +27,14 @@ class Block:
 def blocks(program: Program, touches: Sequence[int], draws: bool) -> list[Block | None]:
     """The block that begins at each instruction. `touches`: products' registers that each instruction accesses;
     `draws`: truths are named by the instructions that compute them (tickets.py)."""
-    code, counters = program.code, {each.counter for each in program.loops}
+    code, function = program.code, functions(program)
     targets = {each.target for each in code}
     kinds = [
         ""
-        if touches[each.pc] or each.guard or not counters.isdisjoint(each.writes) or (draws and names_truth(each))
+        if touches[each.pc] or each.guard or (draws and names_truth(each))
         else "product"
         if each.base == "mma" and len(each.writes) > 1
-        else "function" * _is_function(each)
+        else "function" * function[each.pc]
         for each in code
     ]
     found: list[Block | None] = []
@@ -54,15 +54,19 @@ def blocks(program: Program, touches: Sequence[int], draws: bool) -> list[Block 
     return found
 
 
-def _is_function(each: Instruction) -> bool:
-    """Whether an instruction without a guard asks nothing, as tests and minima of bounds do, and accesses no shared memory. A test of
-    equality may ask within a loop: what it gives then is not kept (Registers.pass_block)."""
-    return (
+def functions(program: Program) -> list[bool]:
+    """Whether what an instruction leaves is a function of what it reads: so it asks nothing, as tests and minima of
+    bounds do, begins no counter, and accesses no shared memory. A test of equality may ask within a loop: what it gives
+    then is not kept (Registers.asked)."""
+    counters = {each.counter for each in program.loops}
+    return [
         each.base in ARITHMETIC
         and each.base not in (*_MEETINGS, "min")
         and (each.base != "setp" or each.op.startswith(("setp.eq.", "setp.ne.")))
         and (each.base != "ld" or each.op.startswith(("ld.param.", "ld.global.")))
-    )
+        and counters.isdisjoint(each.writes)
+        for each in program.code
+    ]
 
 
 def names_truth(each: Instruction) -> bool:
@@ -70,4 +74,4 @@ def names_truth(each: Instruction) -> bool:
     return (each.base == "setp" or each.op.endswith(".pred")) and len(each.writes) == 1
 
 
-__all__ = ["Block", "blocks", "names_truth"]
+__all__ = ["Block", "blocks", "functions", "names_truth"]

@@ -150,7 +150,8 @@ class Memory:
         near = self.meeting(state.accesses, foot)
         for each in near:
             if (write or each.write) and not (atomic and each.atomic):
-                if not (ticket and apart(ticket, each.ticket)):
+                unordered = each.id & ~knows or (asynchronous and each.fence & ~knows)
+                if unordered and not (ticket and apart(ticket, each.ticket)):
                     _ordered(each, warp, line, knows, foot, asynchronous)
             elif atomic and each.adds not in (0, adds) and each.id & ~knows:
                 raise Refused(line, f"changes a word while line {each.line} need not have drawn from it")
@@ -188,7 +189,12 @@ class Memory:
             if not asynchronous and not atomic and not ticket:
                 warp.fresh = (*(each for each in warp.fresh if each[0] != kind), (kind, event))
         state.accesses = [*state.accesses, new]
-        gone = [each for each in near if each is old or _superseded(each, knows, new)]
+        gone = [
+            each
+            for each in near
+            if each is old
+            or ((each.by == new.by or (write and (asynchronous or each.asynchronous))) and _superseded(each, knows, new))
+        ]
         place = 0
         for each in gone:  # in their order
             while state.accesses[place] is not each:

@@ -135,6 +135,7 @@ class Registers:
         self.passing = False  # whether loops are passed in any number of rounds (branches.py)
         self.asked = False  # whether an answer was made use of
         self.left: dict[tuple[Any, ...], tuple[Value, ...]] = {}  # what blocks leave, by place and what they read
+        self.meets = [each.op.startswith(("elect", "shfl", "vote", "redux", "match", "mma")) for each in program.code]
         self.functions, self.results = functions(program), dict[tuple[Any, ...], Value]()  # the same of instructions
         self.literals: dict[str, Value] = {}
         self.in_grid = consequences.least_by_grid(launch.grid)
@@ -523,8 +524,7 @@ class Registers:
     # -- arithmetic
 
     def arithmetic(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
-        of_all = lanes == ALL and (each.base == "mma" or self.value(warp, each.args[-1]) in (ALL, -1))
-        if each.op.startswith(("elect", "shfl", "vote", "redux", "match", "mma")) and of_all:
+        if self.meets[each.pc] and lanes == ALL and (each.base == "mma" or self.value(warp, each.args[-1]) in (ALL, -1)):
             warp.converge()
         if each.op == "elect.sync" and re.fullmatch(r"(_|%\w+)\|%\w+", each.args[0]):
             for name in each.writes:

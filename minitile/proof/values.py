@@ -290,7 +290,7 @@ def moved(value: Any, counter: Callable[[Counter], Counter]) -> Any:
         return counter(replace(value, base=moved(value.base, counter)))
     if isinstance(value, Affine):
         terms = ((moved(key, counter), c) for key, c in value.terms)
-        return Affine(tuple(sorted(terms, key=_text)), value.const)
+        return Affine(tuple(sorted(terms, key=text_of)), value.const)
     if isinstance(value, Predicate):
         return Predicate(moved(value.expression, counter))
     return tuple(moved(each, counter) if isinstance(each, _MADE) else each for each in value)
@@ -335,7 +335,7 @@ def _normal(a: Affine, width: int) -> int | Affine:
 
 
 @lru_cache(maxsize=1 << 16)
-def _text(term: tuple[Hashable, int]) -> str:
+def text_of(term: Hashable) -> str:
     return repr(term)
 
 
@@ -346,7 +346,7 @@ def plus(a: Affine, b: Affine, times: int = 1) -> Affine:
     terms = dict(a.terms)
     for key, c in b.terms:
         terms[key] = terms.get(key, 0) + times * c
-    kept = sorted(((key, c) for key, c in terms.items() if c), key=_text)
+    kept = sorted(((key, c) for key, c in terms.items() if c), key=text_of)
     return Affine(tuple(kept), a.const + times * b.const)
 
 

@@ -7,6 +7,7 @@ aligned to its size (else it is refused), so masks are exact.
 from __future__ import annotations
 
 from collections.abc import Iterable
+
 from minitile.proof.events import Access, Footprint
 from minitile.proof.state import ALL, State, Warp, lanes_in
 from minitile.proof.text import Fault, Refused
@@ -193,7 +194,9 @@ class Memory:
             each
             for each in near
             if each is old
-            or ((each.by == new.by or (write and (asynchronous or each.asynchronous))) and _superseded(each, knows, new))
+            or (
+                (each.by == new.by or (write and (asynchronous or each.asynchronous))) and _superseded(each, knows, new)
+            )
         ]
         place = 0
         for each in gone:  # in their order
@@ -203,9 +206,7 @@ class Memory:
         return event
 
 
-def _ordered(
-    each: Access, warp: Warp, line: int, knows: int, foot: Footprint, asynchronous: bool
-) -> None:
+def _ordered(each: Access, warp: Warp, line: int, knows: int, foot: Footprint, asynchronous: bool) -> None:
     if each.id & ~knows:
         if asynchronous or not any(each.id == event for event, _ in warp.own):
             raise Fault(line, f"races with line {each.line}: that need not be complete")

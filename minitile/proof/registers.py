@@ -14,6 +14,18 @@ from math import gcd, lcm
 from typing import Any
 
 from minitile.proof.constants import constants, from_numbers, generations, subtracted
+from minitile.proof.lanes import (
+    compared,
+    extended,
+    half,
+    located,
+    lower_half,
+    operand_of_address,
+    select,
+    threads,
+    truths_of,
+    zero_extended,
+)
 from minitile.proof.launches import implied as consequences
 from minitile.proof.operations import computed, is_real
 from minitile.proof.shortcuts.blocks import Block, functions
@@ -25,7 +37,6 @@ from minitile.proof.values import (
     TOP,
     UNIFORM,
     Affine,
-    Among,
     Counter,
     Predicate,
     Ticket,
@@ -41,7 +52,6 @@ from minitile.proof.values import (
     lanes_of,
     launch_wide,
     logic,
-    made,
     negate,
     not_negative,
     of_a_lane,
@@ -193,7 +203,7 @@ class Registers:
                 self.literals[arg] = self.literal(arg)
             return self.literals[arg]
         if arg in _THREAD:
-            return _threads(warp.number, self.program.shape, _THREAD.index(arg))
+            return threads(warp.number, self.program.shape, _THREAD.index(arg))
         if re.fullmatch(r"%n?ctaid\.[xyz]", arg):
             return symbol(arg)
         if arg in _EXTENT:
@@ -230,9 +240,9 @@ class Registers:
 
     def located(self, warp: Warp, arg: str, lanes: int) -> tuple[tuple[int, ...] | None, int, Value]:
         """As `address`, None where not all are known; with the operand's offset and the value that it is added to."""
-        name, offset = _operand_of_address(arg)
+        name, offset = operand_of_address(arg)
         value = self.value(warp, name) if name else TOP
-        return _located(value, offset, lanes), offset, value
+        return located(value, offset, lanes), offset, value
 
     def one_address(self, warp: Warp, arg: str, lanes: int, line: int) -> int:
         value = self.address(warp, arg, lanes, line)
@@ -314,7 +324,7 @@ class Registers:
         if not isinstance(value, tuple):
             truth = self.truth(state, value, False)
             return mask * (truth == 0), mask * (truth == 1)
-        false, true, asked = _truths(value)
+        false, true, asked = truths_of(value)
         for each, whose in asked:
             truth = self.truth(state, each, False) if whose & mask else TOP
             false, true = false | whose * (truth == 0), true | whose * (truth == 1)
@@ -524,7 +534,11 @@ class Registers:
     # -- arithmetic
 
     def arithmetic(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
-        if self.meets[each.pc] and lanes == ALL and (each.base == "mma" or self.value(warp, each.args[-1]) in (ALL, -1)):
+        if (
+            self.meets[each.pc]
+            and lanes == ALL
+            and (each.base == "mma" or self.value(warp, each.args[-1]) in (ALL, -1))
+        ):
             warp.converge()
         if each.op == "elect.sync" and re.fullmatch(r"(_|%\w+)\|%\w+", each.args[0]):
             for name in each.writes:
@@ -648,7 +662,7 @@ class Registers:
             less = (1 << 32) - (said[0] == "not.b")  # ~v is -1 - v
             return by_lane(lambda v: binary("sub", "s32", less % (1 << 32), v), self.operand(warp, args[1], 32))
         if form == "wide16":
-            a, b = (by_lane(lambda v: _half(said[0], v), self.operand(warp, arg, 16)) for arg in args[1:3])
+            a, b = (by_lane(lambda v: half(said[0], v), self.operand(warp, arg, 16)) for arg in args[1:3])
             return by_lane(lambda x, y: binary("mul", "s32", x, y), a, b)
         if form == "wide":
             a, b = (self.converted(self.operand(warp, arg, 32), f"cvt.{said[0]}64.{said[0]}32") for arg in args[1:3])
@@ -661,12 +675,12 @@ class Registers:
             name, kind = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}.get(said[0], said[0]), said[1]
             a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
             if isinstance(a, tuple) or isinstance(b, tuple):
-                return _compared(name, kind, a, b)
+                return compared(name, kind, a, b)
             return self.tested(state, warp, each.pc, name, kind, a, b)
         if form == "selp":
             width = int(said[0])
             a, b = (self.operand(warp, arg, width) for arg in args[1:3])
-            return by_lane(_select, a, b, self.value(warp, args[3]))
+            return by_lane(select, a, b, self.value(warp, args[3]))
         if form == "shfl" and args[2] == "0" and args[3] == "31":
             value = lanes_of(self.value(warp, args[1]))[0]
             return TOP if isinstance(value, Ticket) else value
@@ -746,10 +760,10 @@ class Registers:
             into = -1 if op.startswith("cvta.to.shared") else 1 if op.startswith("cvta.shared") else 0
             return by_lane(lambda v: binary("add" if into > 0 else "sub", "s64", v, WINDOW), value) if into else value
         if op == "cvt.s64.s32":
-            return by_lane(lambda v: _extended(v), value)
+            return by_lane(lambda v: extended(v), value)
         if op == "cvt.u64.u32":
-            return by_lane(_zero_extended, value)
-        return by_lane(_low, value)
+            return by_lane(zero_extended, value)
+        return by_lane(lower_half, value)
 
 
 def _without_sign(value: Value) -> bool:
@@ -759,88 +773,9 @@ def _without_sign(value: Value) -> bool:
     return not isinstance(value, Affine) or not_negative(value)
 
 
-@lru_cache(maxsize=1024)
-def _threads(warp: int, shape: tuple[int, int, int], axis: int) -> Value:
-    """A thread's index along an axis, of a warp's lanes: threads are numbered along x, then y, then z."""
-    inner = (1, shape[0], shape[0] * shape[1])[axis]
-    return join(tuple((warp * 32 + lane) // inner % shape[axis] for lane in range(32)))
-
-
 @lru_cache(maxsize=1 << 16)
 def _difference(bound: Any, start: Any) -> Any:
     return plus(Affine(bound, 0), Affine(start, 0), -1).terms
-
-
-@lru_cache(maxsize=1 << 16)
-def _located(values: Value, offset: int, lanes: int) -> tuple[int, ...] | None:
-    """An address for each of these lanes; of others 0; None: not all are known."""
-    each_lane = lanes_of(values)
-    if not all(isinstance(each_lane[lane], int) for lane in lanes_in(lanes)):
-        return None
-    return tuple((v + offset) % (1 << 32) if lanes >> n & 1 else 0 for n, v in enumerate(each_lane))
-
-
-@lru_cache(maxsize=4096)
-def _operand_of_address(arg: str) -> tuple[str, int]:
-    """[%r+4]: register or name, and offset; ("", 0) of another form."""
-    match = re.fullmatch(r"\[(%?~?\w+)(?:\+(-?\d+))?\]", arg)
-    return (match[1], int(match[2] or 0)) if match else ("", 0)
-
-
-@lru_cache(maxsize=1 << 14)
-def _truths(values: tuple[Value, ...]) -> tuple[int, int, tuple[tuple[Predicate, int], ...]]:
-    """Lanes in which a predicate is false, and is true; what is asked of the launch in others, in which."""
-    found: dict[Value, int] = {}
-    for n, value in enumerate(values):
-        found[value] = found.get(value, 0) | 1 << n
-    asked = tuple((value, whose) for value, whose in found.items() if isinstance(value, Predicate))
-    return found.get(0, 0), found.get(1, 0), asked
-
-
-@lru_cache(maxsize=1 << 14)
-def _compared(name: str, kind: str, a: Value, b: Value) -> Value:
-    return by_lane(lambda x, y: _of_lanes(name, kind, x, y), a, b)
-
-
-def _of_lanes(name: str, kind: str, a: Value, b: Value) -> Value:
-    return unknown(a, b) if isinstance(a, Counter) or isinstance(b, Counter) else compare(name, kind, a, b)
-
-
-def _select(a: Value, b: Value, p: Value) -> Value:
-    if p in (0, 1):
-        return a if p == 1 else b
-    if a == b and a is not TOP and a is not UNIFORM:
-        return a
-    a, b = rounds(a), rounds(b)
-    if isinstance(p, Predicate) and launch_wide(a) and launch_wide(b):
-        return made("selp", (p, a, b))
-    return unknown(a, b, p)
-
-
-def _low(value: Value) -> Value:
-    if isinstance(value, int):
-        return value % (1 << 32)
-    return made("low", value) if isinstance(value, Affine) else unknown(value)
-
-
-def _half(kind: str, value: Value) -> Value:
-    """A number of 16 bits as one of 32."""
-    if isinstance(value, int):
-        return (signed(value, 16) if kind == "s" else value) % (1 << 32)
-    if isinstance(value, Among) and 0 <= value.low <= value.low + value.step * (value.count - 1) < 1 << 15:
-        return value
-    return unknown(rounds(value))
-
-
-def _zero_extended(value: Value) -> Value:
-    return without_sign(rounds(value))
-
-
-def _extended(value: Value) -> Value:
-    if isinstance(value, int):
-        return signed(value, 32) % (1 << 64)
-    value = rounds(value)
-    return value if isinstance(value, Affine) else unknown(value)
 
 
 __all__ = ["FAR", "Fork", "Question", "Registers", "Residue", "is_symbol"]

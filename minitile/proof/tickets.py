@@ -141,8 +141,7 @@ def drawn(state: State, warp: Warp, each: Instruction, words: Sequence[tuple[int
         value = state.contents.get(word, TOP)
         knows = warp.knows(1 << lane)
         ordered = all(
-            access.adds == amount or not access.id & ~knows or not access.foot.units & word
-            for access in state.accesses
+            access.adds == amount or not access.id & ~knows or not access.foot.units & word for access in state.accesses
         )
         if needs is not None and not_negative(value) and ordered:
             lanes[lane] = Ticket(each.pc, word, amount, 1, 0, needs)

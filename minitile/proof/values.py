@@ -35,7 +35,7 @@ class Unknown:
 
 class Once:
     """A value of which there is one object for each content, so that equal ones compare by identity, however deeply
-    they are nested; its hash is computed once. (After `_ONCE` has been emptied there may be two: they compare equal.)"""
+    they are nested; its hash is computed once. After `_ONCE` has been emptied there may be two: they compare equal."""
 
     __slots__ = ("_hash",)
     _hash: int
@@ -167,7 +167,9 @@ class Predicate(Once):
         return cast(Predicate, _once(cls, (expression,)))
 
 
-_FIELDS.update({cls: tuple(each.name for each in fields(cls)) for cls in (Affine, Among, Counter, Perhaps, Predicate, Ticket)})
+_FIELDS.update(
+    {cls: tuple(each.name for each in fields(cls)) for cls in (Affine, Among, Counter, Perhaps, Predicate, Ticket)}
+)
 _MADE = (Affine, Counter, Predicate, Stored, tuple)
 TOP: Final = Unknown("top")
 UNIFORM: Final = Unknown("uniform")

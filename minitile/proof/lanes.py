@@ -83,7 +83,7 @@ def select(a: Value, b: Value, p: Value) -> Value:
 def lower_half(value: Value) -> Value:
     if isinstance(value, int):
         return value % (1 << 32)
-    return made("lower_half", value) if isinstance(value, Affine) else unknown(value)
+    return made("low", value) if isinstance(value, Affine) else unknown(value)
 
 
 def half(kind: str, value: Value) -> Value:

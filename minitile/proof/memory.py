@@ -7,6 +7,7 @@ aligned to its size (else it is refused), so masks are exact.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from minitile.proof.events import Access, Footprint
 from minitile.proof.state import ALL, State, Warp, lanes_in
@@ -42,6 +43,7 @@ class Memory:
         self.unions: dict[tuple[int, int], Footprint] = {}
         self.made: dict[tuple[tuple[int, ...], int, int, bool], Footprint] = {}
         self.places: dict[tuple[Among, int], int] = {}
+        self.guesses: dict[tuple[Any, int, int, int], Footprint] = {}  # by value, offset, size and lanes
         self.met: dict[int, _Meeting] = {}
         self.barriers: dict[tuple[int, ...], int] = {}
 

@@ -480,8 +480,12 @@ class Machine(Branches):
             addresses = self.address(warp, arg, lanes, each.line)
         if addresses is not None:
             return self.memory.by_lane(addresses, size, lanes, each.line, to_all), True, None
+        key = value, offset, size, lanes
+        if key in self.memory.guesses:
+            self.guessed = True
+            return self.memory.guesses[key], False, None
         shares, by_ticket = [], []
-        for lane in bits(lanes):
+        for lane in lanes_in(lanes):
             value = values[lane]
             if isinstance(value, int):
                 value = Among(value, 1, 1)
@@ -495,10 +499,10 @@ class Machine(Branches):
             units = self.memory.anywhere(value, size, each.line)
             shares.append((lane, units))
         self.guessed = True  # an access anywhere in its share is taken for done
-        return (
-            *(self.memory.of(tuple(shares)), False),
-            of_tickets(by_ticket, size) if len(by_ticket) == len(shares) else None,
-        )
+        foot = self.memory.of(tuple(shares))
+        if not by_ticket:
+            self.memory.guesses[key] = foot
+        return foot, False, of_tickets(by_ticket, size) if len(by_ticket) == len(shares) else None
 
     def atomic(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
         """Each of these lanes reads and writes as one; two such accesses do not conflict."""

@@ -144,7 +144,7 @@ class State:
         """Makes unknown what is computed of a number that is not the last that was stored."""
         for warp in self.warps:
             for name, value in warp.registers.items():
-                if stored in variables_in(value):
+                if value is not TOP and type(value) is not int and stored in variables_in(value):
                     truth = self.answered(value)
                     warp.registers[name] = truth if truth is not None else UNIFORM if uniform(value) else TOP
         self.truths = {}

@@ -137,12 +137,14 @@ def drawn(state: State, warp: Warp, each: Instruction, words: Sequence[tuple[int
     """What lanes are given by an addition, before it is recorded. `words`: (lane, word, what must hold for it to have
     been executed; None: that is not known)."""
     lanes: list[Value] = [TOP] * 32
+    others = [access for access in state.accesses if access.adds != amount]
+    known: dict[tuple[int, int], bool] = {}
     for lane, word, needs in words:
-        value = state.contents.get(word, TOP)
-        knows = warp.knows(1 << lane)
-        ordered = all(
-            access.adds == amount or not access.id & ~knows or not access.foot.units & word for access in state.accesses
-        )
+        value, knows = state.contents.get(word, TOP), warp.knows(1 << lane)
+        ordered = known.get((word, knows))
+        if ordered is None:
+            ordered = all(not access.id & ~knows or not access.foot.units & word for access in others)
+            known[word, knows] = ordered
         if needs is not None and not_negative(value) and ordered:
             lanes[lane] = Ticket(each.pc, word, amount, 1, 0, needs)
     return join(tuple(lanes))

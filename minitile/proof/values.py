@@ -446,7 +446,7 @@ def among(name: str, kind: str, a: Value, b: Value) -> Value:
             found = Among(0, 1, 1 << max(32 - b, 0))
     elif isinstance(a, Among) and isinstance(b, int):
         if name in ("add", "sub"):
-            found = replace(a, low=_EXACT[name](a.low, signed(b, 32)))
+            found = Among(_EXACT[name](a.low, signed(b, 32)), a.step, a.count)
         elif name in ("mul", "shl") and b < (1 << 16 if name == "mul" else 31):
             times = b if name == "mul" else 1 << b
             found = Among(a.low * times, a.step * times, a.count) if times else Among(0, 1, 1)

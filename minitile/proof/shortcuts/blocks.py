@@ -27,11 +27,11 @@ class Block:
 def blocks(program: Program, touches: Sequence[int], draws: bool) -> list[Block | None]:
     """The block that begins at each instruction. `touches`: products' registers that each instruction accesses;
     `draws`: truths are named by the instructions that compute them (tickets.py)."""
-    code, function = program.code, functions(program)
+    code, function, counters = program.code, functions(program), {each.counter for each in program.loops}
     targets = {each.target for each in code}
     kinds = [
         ""
-        if touches[each.pc] or each.guard or (draws and names_truth(each))
+        if touches[each.pc] or each.guard or not counters.isdisjoint(each.writes) or (draws and names_truth(each))
         else "product"
         if each.base == "mma" and len(each.writes) > 1
         else "function" * function[each.pc]
@@ -64,7 +64,7 @@ def functions(program: Program) -> list[bool]:
         and each.base not in (*_MEETINGS, "min")
         and (each.base != "setp" or each.op.startswith(("setp.eq.", "setp.ne.")))
         and (each.base != "ld" or each.op.startswith(("ld.param.", "ld.global.")))
-        and counters.isdisjoint(each.writes)
+        and (each.base == "add" or counters.isdisjoint(each.writes))
         for each in program.code
     ]
 

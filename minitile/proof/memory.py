@@ -143,7 +143,7 @@ class Memory:
             ticket = None
         if write and foot.clash and not same and not atomic and not apart(ticket, ticket):
             raise Fault(line, "two lanes write the same bytes")
-        if units & self.of_barriers(tuple(state.mbarriers)):
+        if state.mbarriers and units & self.of_barriers(tuple(state.mbarriers)):
             raise Fault(line, "touches an mbarrier")
         if units & self.outside:
             raise Fault(line, "out of bounds of shared memory")
@@ -191,7 +191,6 @@ class Memory:
             )
             if not asynchronous and not atomic and not ticket:
                 warp.fresh = (*(each for each in warp.fresh if each[0] != kind), (kind, event))
-        state.accesses = [*state.accesses, new]
         gone = [
             each
             for each in near
@@ -205,6 +204,7 @@ class Memory:
             while state.accesses[place] is not each:
                 place += 1
             del state.accesses[place]
+        state.accesses.append(new)
         return event
 
 

@@ -83,6 +83,7 @@ _EXPECT = re.compile(r"mbarrier\.expect_tx(\.relaxed\.cta)?\.shared(::cta)?\.b64
 _WAIT = re.compile(r"mbarrier\.try_wait(?:\.parity)?(\.acquire)?(\.cta)?\.shared(::cta)?\.b64")
 _BAR_RED = re.compile(r"(?:bar|barrier)\.red(?:\.aligned)?\.(?:popc\.u32|(?:and|or)\.pred)")
 _ACCESSES = ("st", "ld", "stmatrix", "ldmatrix")
+NOWHERE = Footprint(0, 0, (), False, -1)  # stands for what has not been looked for
 COUNTED = -1000  # names what counters hold, by their places
 
 
@@ -429,12 +430,12 @@ class Machine(Branches):
     def burst(self, state: State, warp: Warp, burst: Burst) -> bool:
         """Executes a burst by all lanes of a warp as one access, if it is one; False: nothing has been done."""
         groups = (*warp.groups, warp.open) if burst.touched else ()
-        if any(burst.touched & (each.accumulators | each.fragments) for group in groups for each in group):
+        if groups and any(burst.touched & (each.accumulators | each.fragments) for group in groups for each in group):
             return False
-        key = (burst.begin, *(self.value(warp, name) for name in burst.reads))
-        if key not in self.spread:
-            self.spread[key] = self.whole(warp, burst)
-        foot = self.spread[key]
+        key = (burst.begin, *[self.value(warp, name) for name in burst.reads])
+        foot = self.spread.get(key, NOWHERE)
+        if foot is NOWHERE:
+            foot = self.spread[key] = self.whole(warp, burst)
         if foot is None:
             return False
         if burst.matrix:
@@ -448,7 +449,8 @@ class Machine(Branches):
             warp.did(event, foot.lanes)
         elif (event, foot.lanes) not in warp.cp_open:
             warp.cp_open += ((event, foot.lanes),)
-        warp.registers.update(dict.fromkeys(burst.writes, TOP))
+        if burst.writes:
+            warp.registers.update(dict.fromkeys(burst.writes, TOP))
         return True
 
     def whole(self, warp: Warp, burst: Burst) -> Footprint | None:

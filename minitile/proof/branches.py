@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +14,7 @@ from minitile.proof.products import Products
 from minitile.proof.registers import Fork
 from minitile.proof.shortcuts.blocks import Block
 from minitile.proof.state import ALL, State, Warp, bits
-from minitile.proof.text import ATOMIC, Fault, Instruction, Launch, Program, Refused, is_plain
+from minitile.proof.text import ATOMIC, Fault, Instruction, Launch, Loop, Program, Refused, is_plain
 from minitile.proof.tickets import computed_from, counted, counts_up, highest, renew, truths, without
 from minitile.proof.values import (
     TOP,
@@ -85,6 +84,7 @@ class Branches(Products):
         self.open = [self._open(each) for each in program.code]
         self.arms = [any(i.base == "bra" for i in program.code[n + 1 : end]) for n, end in enumerate(self.open)]
         self.entries: dict[tuple[int, int], int] = {}
+        self.counting: dict[tuple[Loop, bool], bool] = {}
         self.loose = [self._open(each, True) for each in program.code]
         self.computes = [  # whether nothing that matters lies between an open branch and its end
             all(
@@ -216,7 +216,7 @@ class Branches(Products):
         coming: dict[int, int] = {}  # lanes that may come from branches, by where to; the mask has those that are here
         heads: dict[int, int] = {}  # lanes that may begin a loop's rounds
         if taken:
-            coming[code[pc].target], warp.mask = self._ways(state, warp, code[pc])
+            coming[code[pc].target], warp.mask = self.sides(state, warp, code[pc])
         while (now := kept[now]) < end:
             for place in [place for place in coming if place <= now]:
                 warp.mask |= coming.pop(place)
@@ -239,10 +239,10 @@ class Branches(Products):
                         now = each.target
                         continue
                     self._any_round(warp, each.target, now)
-                    warp.mask = self._ways(state, warp, each)[1]
+                    warp.mask = self.sides(state, warp, each)[1]
                 else:
                     self.path.append(self._passed(warp, each))
-                    go, warp.mask = self._ways(state, warp, each)
+                    go, warp.mask = self.sides(state, warp, each)
                     coming[each.target] = coming.get(each.target, 0) | go
                 now += 1
                 continue
@@ -275,13 +275,6 @@ class Branches(Products):
         self.path, self.passing = [], False
         warp.pc = end
 
-    def _ways(self, state: State, warp: Warp, each: Instruction) -> tuple[int, int]:
-        """Lanes that may take a branch, and that may pass it by."""
-        if not each.guard:
-            return warp.mask, 0
-        passing = replace(each, negated=not each.negated)
-        return self.possible(state, warp, each)[0], self.possible(state, warp, passing)[0]
-
     @staticmethod
     def _passed(warp: Warp, each: Instruction) -> tuple[int, int, Value]:
         """A branch that is not taken: where it is, where to, and a truth that then holds."""
@@ -310,7 +303,7 @@ class Branches(Products):
         if pc not in self.computed:
             self.computed[pc] = computed_from(self.program, {*self.program.code[pc].writes})
         renew(warp, self.computed[pc], pc)
-        self.path = [(begin, end, without(value, pc)) for begin, end, value in self.path]
+        self.path = [each if each[2] is TOP else (*each[:2], without(each[2], pc)) for each in self.path]
 
     def entered(self, head: int, back: int) -> int:
         """The first branch to what lies behind the head of a loop, from outside of it."""
@@ -330,13 +323,18 @@ class Branches(Products):
         found: dict[str, Value] = {}
         for loop in self.program.loops:
             alone = loop.head == head and loop.back == back and self.entered(head, back) > back
-            if alone and counts_up(self.program.code, loop, not_negative(self.value(warp, loop.bound))):
+            if alone and self._counts_up(loop, not_negative(self.value(warp, loop.bound))):
                 most, start = highest(self.value(warp, loop.bound)), self.value(warp, loop.counter)
                 if isinstance(start, Counter) and not start.terms and start.value < self.floor(start.base):
                     start = start.value
                 if most is not None:
                     found[loop.counter] = by_lane(lambda v, by=loop.step, most=most: counted(v, by, most), start)
         return found
+
+    def _counts_up(self, loop: Loop, not_below_0: bool) -> bool:
+        if (loop, not_below_0) not in self.counting:
+            self.counting[loop, not_below_0] = counts_up(self.program.code, loop, not_below_0)
+        return self.counting[loop, not_below_0]
 
     def _forget(self, warp: Warp, begin: int, label: int) -> None:
         code = self.program.code
@@ -369,7 +367,7 @@ class Branches(Products):
             if not known or (parts and not is_known(self.program.code, self.joins[each.pc], each)):
                 whole = warp.mask
                 if each.target == self.open[each.pc]:  # those that are known to be there execute nothing of it
-                    warp.mask = self.possible(state, warp, replace(each, negated=not each.negated))[0]
+                    warp.mask = self.sides(state, warp, each)[1]
                 self.perhaps(state, warp, each.pc, self.open[each.pc])
                 warp.mask = whole
                 return

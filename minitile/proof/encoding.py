@@ -78,7 +78,7 @@ class Decoder:
 
     def __call__(self, data: Any) -> Any:
         if isinstance(data, list):
-            return tuple(map(self, data))
+            return tuple(self.each(data))
         if not isinstance(data, dict):
             if data is not None and not isinstance(data, (int, str)):
                 raise TypeError(data)  # 5.0 is equal to 5, but no number of a register
@@ -87,7 +87,10 @@ class Decoder:
         if tag in self._tags:
             return self._tags[tag](self, content)
         made = _RECORDS.get(tag) or _VALUES[tag]
-        return made(*map(self, content))
+        return made(*self.each(content))
+
+    def each(self, data: list[Any]) -> list[Any]:
+        return [each if type(each) is int or type(each) is str else self(each) for each in data]
 
     def _long(self, place: int) -> Any:
         if place not in self._made:
@@ -105,5 +108,5 @@ class Decoder:
         "f": lambda self, content: self._foot(content),
         "t": lambda self, content: self._long(content),
         "d": lambda self, content: {self(key): self(each) for key, each in content},
-        "l": lambda self, content: [self(each) for each in content],
+        "l": lambda self, content: self.each(content),
     }

@@ -8,6 +8,7 @@ A thread whose set of known ids has an access's `id` is ordered behind its compl
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +43,18 @@ class Access:
 
     def named(self, event: int, fence: int) -> Access:
         """The same under other names."""
-        return self if (event, fence) == (self.id, self.fence) else replace(self, id=event, fence=fence)
+        return self if event == self.id and fence == self.fence else Access(event, fence, *self._what(self.foot))
+
+    def over(self, foot: Footprint) -> Access:
+        """The same of other bytes."""
+        return Access(self.id, self.fence, *self._what(foot))
+
+    def _what(self, foot: Footprint) -> tuple[Any, ...]:
+        """All that it is but for its names."""
+        return (
+            *(self.write, self.asynchronous, foot, self.by, self.line),
+            *(self.atomic, self.adds, self.ticket),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from minitile.proof.values import (
     lanes_of,
     moved,
     residue_asked,
+    text_of,
 )
 
 MOST_STATES = 5000
@@ -352,7 +353,11 @@ class Explorer:
             live = frozenset().union(*(self.program.live[pc] for pc in places))
             warp.registers = {r: v for r, v in warp.registers.items() if r in live}
         held = [
-            {name: found for name, value in warp.registers.items() if (found := counters_in(value))}
+            {
+                name: found
+                for name, value in warp.registers.items()
+                if value is not TOP and type(value) is not int and (found := counters_in(value))
+            }
             for warp in state.warps
         ]
         self._drop_instances(state, held)
@@ -397,7 +402,7 @@ class Explorer:
 
     def _bases(self, state: State) -> list[Any]:
         found = {v.base for warp in state.warps for v in warp.registers.values() if isinstance(v, Counter)}
-        return sorted(found, key=lambda base: (len(base[1]), repr(base)))
+        return sorted(found, key=lambda base: (len(base[1]), text_of(base))) if len(found) > 1 else [*found]
 
     def _may_start(self, warp: Warp, base: Any) -> bool:
         """Whether a warp may yet come to where a counter of this base is set, or lanes of it that wait elsewhere."""
@@ -583,14 +588,17 @@ class Explorer:
         )
         for *_, event in order:
             meet(event)
-        live = sum(names)
+        live, known = sum(names), {0: 0, **names}
 
         def renamed(mask: int) -> int:
-            out, mask = 0, mask & live
-            while mask:
-                low = mask & -mask
-                out |= names[low]
-                mask ^= low
+            out = known.get(mask)
+            if out is None:
+                out, rest = 0, mask & live
+                while rest:
+                    low = rest & -rest
+                    out |= names[low]
+                    rest ^= low
+                known[mask] = out
             return out
 
         self._apply(state, renamed)

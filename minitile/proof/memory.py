@@ -7,14 +7,27 @@ aligned to its size (else it is refused), so masks are exact.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from minitile.proof.events import Access, Footprint
 from minitile.proof.state import ALL, State, Warp, lanes_in
 from minitile.proof.text import Fault, Refused
 from minitile.proof.tickets import Tickets, apart, spoil, superseded
+from minitile.proof.values import Among
+
+
+class _Meeting(dict[int, bool]):
+    """Whether a footprint of these units shares one with the footprint of a number, of those that there are."""
+
+    def __init__(self, units: int, feet: list[Footprint]) -> None:
+        super().__init__()
+        self.units, self.feet = units, feet
+
+    def __missing__(self, number: int) -> bool:
+        found = self[number] = bool(self.feet[number].units & self.units)
+        return found
 
 
 class Memory:
@@ -29,9 +42,12 @@ class Memory:
             first, last = -(-begin // unit), (begin + size) // unit
             self.outside &= ~(((1 << max(last - first, 0)) - 1) << first)
         self.known: dict[tuple[tuple[int, int], ...], Footprint] = {}
+        self.feet: list[Footprint] = []  # by number
         self.unions: dict[tuple[int, int], Footprint] = {}
         self.made: dict[tuple[tuple[int, ...], int, int, str], Footprint] = {}
-        self.met: dict[int, dict[int, bool]] = {}
+        self.places: dict[tuple[Among, int], int] = {}
+        self.guesses: dict[tuple[Any, int, int, int], Footprint] = {}  # by value, offset, size and lanes
+        self.met: dict[int, _Meeting] = {}
         self.barriers: dict[tuple[int, ...], int] = {}
 
     def span(self, start: int, size: int, line: int, align: int = 0) -> int:
@@ -43,6 +59,16 @@ class Memory:
             raise Fault(line, "out of bounds of shared memory")
         return ((1 << size // self.unit) - 1) << start // self.unit
 
+    def anywhere(self, places: Among, size: int, line: int) -> int:
+        """The units of `size` bytes at each of these addresses, of 32 bits."""
+        units = self.places.get((places, size))
+        if units is None:
+            units = 0
+            for n in range(places.count):
+                units |= self.span((places.low + n * places.step) % (1 << 32), size, line)
+            self.places[places, size] = units
+        return units
+
     def of(self, shares: tuple[tuple[int, int], ...]) -> Footprint:
         """The footprint in which each lane has its units."""
         if shares not in self.known:
@@ -52,7 +78,8 @@ class Memory:
                 units |= mine
                 lanes |= 1 << lane
             one = {mine for _, mine in shares} == {units}
-            self.known[shares] = Footprint(units, lanes, shares, clash, len(self.known), one)
+            self.known[shares] = Footprint(units, lanes, shares, clash, len(self.feet), one)
+            self.feet.append(self.known[shares])
         return self.known[shares]
 
     def by_lane(self, addresses: tuple[int, ...], size: int, lanes: int, line: int, rows: str = "") -> Footprint:
@@ -82,21 +109,18 @@ class Memory:
 
     def union(self, a: Footprint, b: Footprint) -> Footprint:
         key = a.number, b.number
-        if key not in self.unions:
+        found = self.unions.get(key)
+        if found is None:
             other = dict(b.shares)
-            self.unions[key] = self.of(tuple((lane, mine | other[lane]) for lane, mine in a.shares))
-        return self.unions[key]
+            found = self.unions[key] = self.of(tuple((lane, mine | other[lane]) for lane, mine in a.shares))
+        return found
 
     def meeting(self, accesses: list[Access], foot: Footprint) -> list[Access]:
         """Those of the accesses that share a unit with a footprint."""
-        known, found = self.met.setdefault(foot.number, {}), []
-        for each in accesses:
-            meets = known.get(each.foot.number)
-            if meets is None:
-                meets = known[each.foot.number] = bool(each.foot.units & foot.units)
-            if meets:
-                found.append(each)
-        return found
+        known = self.met.get(foot.number)
+        if known is None:
+            known = self.met[foot.number] = _Meeting(foot.units, self.feet)
+        return [each for each in accesses if known[each.foot.number]]
 
     def of_barriers(self, addresses: tuple[int, ...]) -> int:
         """The units of mbarriers at these addresses."""
@@ -136,19 +160,19 @@ class Memory:
             ticket = None
         if write and foot.clash and not same and not atomic and not apart(ticket, ticket):
             raise Fault(line, "two lanes write the same bytes")
-        if units & self.of_barriers(tuple(state.mbarriers)):
+        if state.mbarriers and units & self.of_barriers(tuple(state.mbarriers)):
             raise Fault(line, "touches an mbarrier")
         if units & self.outside:
             raise Fault(line, "out of bounds of shared memory")
         if not write and units & ~state.written:
             raise Fault(line, "reads bytes that nothing has written")
         knows, by = warp.knows(lanes), (warp.number // 4 * 4 if begun >= 0 else warp.number, warp.pc)
-        own = {event for event, _ in warp.own}
         near = self.meeting(state.accesses, foot)
         for each in near:
             if (write or each.write) and not (atomic and each.atomic):
-                if not apart(ticket, each.ticket):
-                    _ordered(each, warp, line, knows, own, foot, asynchronous)
+                unordered = each.id & ~knows or (asynchronous and each.fence & ~knows)
+                if unordered and not (ticket and apart(ticket, each.ticket)):
+                    _ordered(each, warp, line, knows, foot, asynchronous)
             elif atomic and each.adds not in (0, adds) and each.id & ~knows:
                 raise Refused(line, f"changes a word while line {each.line} need not have drawn from it")
         if write:
@@ -166,8 +190,8 @@ class Memory:
         )
         old = next((each for each in reversed(state.accesses) if each.id == event), None) if event else None
         if old is not None:
-            new = replace(old, foot=self.union(old.foot, foot))
-            near = self.meeting(state.accesses, new.foot)
+            new = old.over(self.union(old.foot, foot))
+            near = near if new.foot is foot else self.meeting(state.accesses, new.foot)
         else:
             event = state.new()
             new = Access(
@@ -184,17 +208,26 @@ class Memory:
             )
             if not asynchronous and not atomic and not ticket:
                 warp.fresh = (*(each for each in warp.fresh if each[0] != kind), (kind, event))
-        gone = {id(each) for each in near if each is old or _superseded(each, knows, new)}
-        state.accesses = [each for each in state.accesses if id(each) not in gone] if gone else [*state.accesses]
+        gone = [
+            each
+            for each in near
+            if each is old
+            or (
+                (each.by == new.by or (write and (asynchronous or each.asynchronous))) and _superseded(each, knows, new)
+            )
+        ]
+        place = 0
+        for each in gone:  # in their order
+            while state.accesses[place] is not each:
+                place += 1
+            del state.accesses[place]
         state.accesses.append(new)
         return event
 
 
-def _ordered(
-    each: Access, warp: Warp, line: int, knows: int, own: set[int], foot: Footprint, asynchronous: bool
-) -> None:
+def _ordered(each: Access, warp: Warp, line: int, knows: int, foot: Footprint, asynchronous: bool) -> None:
     if each.id & ~knows:
-        if each.id not in own or asynchronous:
+        if asynchronous or not any(each.id == event for event, _ in warp.own):
             raise Fault(line, f"races with line {each.line}: that need not be complete")
         for lane, mine in foot.shares:
             for other, theirs in each.foot.shares:

@@ -14,9 +14,21 @@ from math import gcd, lcm
 from typing import Any
 
 from minitile.proof.constants import constants, from_numbers, generations, subtracted
+from minitile.proof.lanes import (
+    compared,
+    extended,
+    half,
+    located,
+    lower_half,
+    operand_of_address,
+    select,
+    threads,
+    truths_of,
+    zero_extended,
+)
 from minitile.proof.launches import implied as consequences
 from minitile.proof.operations import computed, is_real
-from minitile.proof.shortcuts.blocks import Block
+from minitile.proof.shortcuts.blocks import Block, functions
 from minitile.proof.state import ALL, State, Warp, lanes_in
 from minitile.proof.text import INTEGER, Instruction, Launch, Program, Refused, wide
 from minitile.proof.values import (
@@ -25,7 +37,6 @@ from minitile.proof.values import (
     TOP,
     UNIFORM,
     Affine,
-    Among,
     Counter,
     Predicate,
     Ticket,
@@ -41,7 +52,6 @@ from minitile.proof.values import (
     lanes_of,
     launch_wide,
     logic,
-    made,
     negate,
     not_negative,
     of_a_lane,
@@ -135,6 +145,8 @@ class Registers:
         self.passing = False  # whether loops are passed in any number of rounds (branches.py)
         self.asked = False  # whether an answer was made use of
         self.left: dict[tuple[Any, ...], tuple[Value, ...]] = {}  # what blocks leave, by place and what they read
+        self.meets = [each.op.startswith(("elect", "shfl", "vote", "redux", "match", "mma")) for each in program.code]
+        self.functions, self.results = functions(program), dict[tuple[Any, ...], Value]()  # the same of instructions
         self.literals: dict[str, Value] = {}
         self.in_grid = consequences.least_by_grid(launch.grid)
         self.wide = {name for each in program.code for name in wide(each)}
@@ -191,7 +203,7 @@ class Registers:
                 self.literals[arg] = self.literal(arg)
             return self.literals[arg]
         if arg in _THREAD:
-            return _threads(warp.number, self.program.shape, _THREAD.index(arg))
+            return threads(warp.number, self.program.shape, _THREAD.index(arg))
         if re.fullmatch(r"%n?ctaid\.[xyz]", arg):
             return symbol(arg)
         if arg in _EXTENT:
@@ -226,9 +238,9 @@ class Registers:
 
     def located(self, warp: Warp, arg: str, lanes: int) -> tuple[tuple[int, ...] | None, int, Value]:
         """As `address`, None where not all are known; with the operand's offset and the value that it is added to."""
-        name, offset = _operand_of_address(arg)
+        name, offset = operand_of_address(arg)
         value = self.value(warp, name) if name else TOP
-        return _located(value, offset, lanes), offset, value
+        return located(value, offset, lanes), offset, value
 
     def one_address(self, warp: Warp, arg: str, lanes: int, line: int) -> int:
         value = self.address(warp, arg, lanes, line)
@@ -305,10 +317,34 @@ class Registers:
             raise Fork(Question("fact", value, 0, order))
         return UNIFORM
 
+    def known(self, state: State, value: Value, mask: int) -> tuple[int, int]:
+        """Of these lanes, those in which a predicate is known to be false, and to be true; asks nothing."""
+        if not isinstance(value, tuple):
+            truth = self.truth(state, value, False)
+            return mask * (truth == 0), mask * (truth == 1)
+        false, true, asked = truths_of(value)
+        for each, whose in asked:
+            truth = self.truth(state, each, False) if whose & mask else TOP
+            false, true = false | whose * (truth == 0), true | whose * (truth == 1)
+        return mask & false, mask & true
+
+    def sides(self, state: State, warp: Warp, each: Instruction) -> tuple[int, int]:
+        """The lanes that may execute an instruction, and those that may not; asks nothing."""
+        if not each.guard:
+            return warp.mask, 0
+        false, true = self.known(state, warp.registers.get(each.guard, TOP), warp.mask)
+        return (warp.mask & ~true, warp.mask & ~false) if each.negated else (warp.mask & ~false, warp.mask & ~true)
+
+    def possible(self, state: State, warp: Warp, each: Instruction) -> tuple[int, bool]:
+        """The lanes that may execute an instruction, and whether they are known to; asks nothing."""
+        may, need_not = self.sides(state, warp, each)
+        return may, not may & need_not
+
     def lanes(self, state: State, warp: Warp, each: Instruction) -> int:
         """The lanes that execute an instruction; Fork or Refused if that is not known."""
-        if not each.guard:
-            return warp.mask
+        may, need_not = self.sides(state, warp, each)
+        if not may & need_not:
+            return may
         value = warp.registers.get(each.guard, TOP)
         if not isinstance(value, tuple) and (truth := self.truth(state, value)) in (0, 1):
             return warp.mask if truth != each.negated else 0
@@ -321,25 +357,6 @@ class Registers:
             raise Refused(each.line, f"{each.guard} is not known, and may differ in the warp")
         yes = sum(1 << n for n, v in enumerate(truths) if v == 1)
         return warp.mask & ~yes if each.negated else warp.mask & yes
-
-    def possible(self, state: State, warp: Warp, each: Instruction) -> tuple[int, bool]:
-        """The lanes that may execute an instruction, and whether they are known to; asks nothing."""
-        if not each.guard:
-            return warp.mask, True
-        value = warp.registers.get(each.guard, TOP)
-        skipped, lanes, known = 1 if each.negated else 0, 0, True
-        if not isinstance(value, tuple):
-            truth = self.truth(state, value, False)
-            return warp.mask * (truth != skipped), truth in (0, 1)
-        values = lanes_of(value)
-        memo: dict[int, Value] = {}
-        for n in lanes_in(warp.mask):
-            truth = memo.get(id(values[n]))
-            if truth is None:
-                truth = memo[id(values[n])] = self.truth(state, values[n], False)
-            known &= truth in (0, 1)
-            lanes |= (truth != skipped) << n
-        return lanes, known
 
     def instance(self, warp: Warp, pc: int) -> tuple[Any, ...]:
         """The values of the counters of the loops around an instruction, of those that have loops within."""
@@ -409,6 +426,22 @@ class Registers:
             return FAR
         least: int = sum(c * self.least.get(name, 0) for name, c in key[1])
         return least // self.divisor(key[0], key[1]) - 1
+
+    def tested(self, state: State, warp: Warp, pc: int, name: str, kind: str, a: Value, b: Value) -> Value:
+        """`test`, worked out once for each content as long as no answer changes."""
+        if name in ("eq", "ne") or (isinstance(a, int) and isinstance(b, int)):
+            return self.test(state, warp, pc, name, kind, a, b)
+        key = pc, a, b, self.instance(warp, pc)
+        found = state.truths.get(key)
+        if found is None:
+            try:
+                found = self.test(state, warp, pc, name, kind, a, b)
+            except Fork as fork:
+                found = fork.question
+            state.truths[key] = found
+        if isinstance(found, Question):
+            raise Fork(found)
+        return found
 
     def test(self, state: State, warp: Warp, pc: int, name: str, kind: str, a: Value, b: Value) -> Value:
         """`setp`, of scalars."""
@@ -502,26 +535,47 @@ class Registers:
     # -- arithmetic
 
     def arithmetic(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
-        of_all = lanes == ALL and (each.base == "mma" or self.value(warp, each.args[-1]) in (ALL, -1))
-        if each.op.startswith(("elect", "shfl", "vote", "redux", "match", "mma")) and of_all:
+        if (
+            self.meets[each.pc]
+            and lanes == ALL
+            and (each.base == "mma" or self.value(warp, each.args[-1]) in (ALL, -1))
+        ):
             warp.converge()
         if each.op == "elect.sync" and re.fullmatch(r"(_|%\w+)\|%\w+", each.args[0]):
             for name in each.writes:
                 warp.registers[name] = TOP
             warp.registers[each.args[0].partition("|")[2]] = (1, *(0,) * 31)
             return
-        result = self.result(state, warp, each)
+        result = self.evaluated(state, warp, each)
+        if len(each.writes) == 1:
+            self.put(warp, each.writes[0], result, lanes)
+        else:
+            for name in each.writes:
+                self.put(warp, name, TOP, lanes)
+
+    def evaluated(self, state: State, warp: Warp, each: Instruction) -> Value:
+        """The result of an instruction, as registers hold it: once for each content, unless that hangs on answers."""
+        if not self.functions[each.pc]:
+            return self.kept(self.result(state, warp, each))
+        key = (each.pc, *[self.value(warp, name) for name in each.reads])
+        found = self.results.get(key)
+        if found is None:
+            before, self.asked = self.asked, False
+            found = self.kept(self.result(state, warp, each))
+            if not self.asked:
+                self.results[key] = found
+            self.asked |= before
+        return found
+
+    def kept(self, result: Value) -> Value:
+        """A result as registers hold it."""
         if isinstance(result, Affine) or (isinstance(result, tuple) and Affine in map(type, result)):
             result = by_lane(self.folded, result)
             if self.residues:
                 result = by_lane(lambda v: with_residues(v, self.residues), result)
         elif isinstance(result, tuple):
             result = join(tuple(map(of_a_lane, result)))
-        if len(each.writes) == 1:
-            self.put(warp, each.writes[0], result, lanes)
-        else:
-            for name in each.writes:
-                self.put(warp, name, TOP, lanes)
+        return result
 
     def pass_block(self, state: State, warp: Warp, block: Block) -> None:
         """Executes a block by all lanes, or takes from before what it leaves, unless that hangs on answers."""
@@ -539,6 +593,8 @@ class Registers:
                 self.left[key] = tuple(warp.registers[name] for name in block.writes)
         else:
             warp.registers.update(zip(block.writes, left, strict=True))
+            if block.meets:
+                warp.converge()
 
     def folded(self, value: Value) -> Value:
         """a·C - a·n·((C + k) / n) of a counter C that counts from 0 is a·((C + k) mod n) - a·k."""
@@ -607,7 +663,7 @@ class Registers:
             less = (1 << 32) - (said[0] == "not.b")  # ~v is -1 - v
             return by_lane(lambda v: binary("sub", "s32", less % (1 << 32), v), self.operand(warp, args[1], 32))
         if form == "wide16":
-            a, b = (by_lane(lambda v: _half(said[0], v), self.operand(warp, arg, 16)) for arg in args[1:3])
+            a, b = (by_lane(lambda v: half(said[0], v), self.operand(warp, arg, 16)) for arg in args[1:3])
             return by_lane(lambda x, y: binary("mul", "s32", x, y), a, b)
         if form == "wide":
             a, b = (self.converted(self.operand(warp, arg, 32), f"cvt.{said[0]}64.{said[0]}32") for arg in args[1:3])
@@ -620,12 +676,12 @@ class Registers:
             name, kind = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}.get(said[0], said[0]), said[1]
             a, b = (self.operand(warp, arg, int(kind[1:])) for arg in args[1:3])
             if isinstance(a, tuple) or isinstance(b, tuple):
-                return _compared(name, kind, a, b)
-            return self.test(state, warp, each.pc, name, kind, a, b)
+                return compared(name, kind, a, b)
+            return self.tested(state, warp, each.pc, name, kind, a, b)
         if form == "selp":
             width = int(said[0])
             a, b = (self.operand(warp, arg, width) for arg in args[1:3])
-            return by_lane(_select, a, b, self.value(warp, args[3]))
+            return by_lane(select, a, b, self.value(warp, args[3]))
         if form == "shfl" and args[2] == "0" and args[3] == "31":
             value = lanes_of(self.value(warp, args[1]))[0]
             return TOP if isinstance(value, Ticket) else value
@@ -705,10 +761,10 @@ class Registers:
             into = -1 if op.startswith("cvta.to.shared") else 1 if op.startswith("cvta.shared") else 0
             return by_lane(lambda v: binary("add" if into > 0 else "sub", "s64", v, WINDOW), value) if into else value
         if op == "cvt.s64.s32":
-            return by_lane(lambda v: _extended(v), value)
+            return by_lane(lambda v: extended(v), value)
         if op == "cvt.u64.u32":
-            return by_lane(_zero_extended, value)
-        return by_lane(_low, value)
+            return by_lane(zero_extended, value)
+        return by_lane(lower_half, value)
 
 
 def _without_sign(value: Value) -> bool:
@@ -718,83 +774,9 @@ def _without_sign(value: Value) -> bool:
     return not isinstance(value, Affine) or not_negative(value)
 
 
-@lru_cache(maxsize=1024)
-def _threads(warp: int, shape: tuple[int, int, int], axis: int) -> Value:
-    """A thread's index along an axis, of a warp's lanes: threads are numbered along x, then y, then z."""
-    inner = (1, shape[0], shape[0] * shape[1])[axis]
-    return join(tuple((warp * 32 + lane) // inner % shape[axis] for lane in range(32)))
-
-
 @lru_cache(maxsize=1 << 16)
 def _difference(bound: Any, start: Any) -> Any:
     return plus(Affine(bound, 0), Affine(start, 0), -1).terms
-
-
-@lru_cache(maxsize=1 << 16)
-def _located(values: Value, offset: int, lanes: int) -> tuple[int, ...] | None:
-    """An address for each of these lanes; of others 0; None: not all are known, or one has more than 32 bits."""
-    each_lane, found = lanes_of(values), [0] * 32
-    for lane in lanes_in(lanes):
-        value = each_lane[lane]
-        if not isinstance(value, int):
-            return None
-        found[lane] = (value + offset) % (1 << 32)
-        if value >> 32 and (value + offset) % (1 << 64) >> 32:
-            return None  # of a register of 64 bits
-    return tuple(found)
-
-
-@lru_cache(maxsize=4096)
-def _operand_of_address(arg: str) -> tuple[str, int]:
-    """[%r+4]: register or name, and offset; ("", 0) of another form."""
-    match = re.fullmatch(r"\[(%?~?\w+)(?:\+(-?\d+))?\]", arg)
-    return (match[1], int(match[2] or 0)) if match else ("", 0)
-
-
-@lru_cache(maxsize=1 << 14)
-def _compared(name: str, kind: str, a: Value, b: Value) -> Value:
-    return by_lane(lambda x, y: _of_lanes(name, kind, x, y), a, b)
-
-
-def _of_lanes(name: str, kind: str, a: Value, b: Value) -> Value:
-    return unknown(a, b) if isinstance(a, Counter) or isinstance(b, Counter) else compare(name, kind, a, b)
-
-
-def _select(a: Value, b: Value, p: Value) -> Value:
-    if p in (0, 1):
-        return a if p == 1 else b
-    if a == b and a is not TOP and a is not UNIFORM:
-        return a
-    a, b = rounds(a), rounds(b)
-    if isinstance(p, Predicate) and launch_wide(a) and launch_wide(b):
-        return made("selp", (p, a, b))
-    return unknown(a, b, p)
-
-
-def _low(value: Value) -> Value:
-    if isinstance(value, int):
-        return value % (1 << 32)
-    return made("low", value) if isinstance(value, Affine) else unknown(value)
-
-
-def _half(kind: str, value: Value) -> Value:
-    """A number of 16 bits as one of 32."""
-    if isinstance(value, int):
-        return (signed(value, 16) if kind == "s" else value) % (1 << 32)
-    if isinstance(value, Among) and 0 <= value.low <= value.low + value.step * (value.count - 1) < 1 << 15:
-        return value
-    return unknown(rounds(value))
-
-
-def _zero_extended(value: Value) -> Value:
-    return without_sign(rounds(value))
-
-
-def _extended(value: Value) -> Value:
-    if isinstance(value, int):
-        return signed(value, 32) % (1 << 64)
-    value = rounds(value)
-    return value if isinstance(value, Affine) else unknown(value)
 
 
 __all__ = ["FAR", "Fork", "Question", "Registers", "Residue", "is_symbol"]

@@ -83,11 +83,13 @@ _WAIT = re.compile(r"mbarrier\.try_wait(?:\.parity)?(\.acquire)?(\.cta)?\.shared
 _REGISTERS = re.compile(r"setmaxnreg\.(?:inc|dec)\.sync\.aligned\.u32")
 _BAR_RED = re.compile(r"(?:bar|barrier)\.red(?:\.aligned)?\.(?:popc\.u32|(?:and|or)\.pred)")
 _ACCESSES = ("st", "ld", "stmatrix", "ldmatrix")
+NOWHERE = Footprint(0, 0, (), False, -1)  # stands for what has not been looked for
 COUNTED = -1000  # names what counters hold, by their places
 
 
 class Machine(Branches):
-    """`together`: instructions at which all lanes of a warp leave a wait together (an assumption, docs/proof.md)."""
+    """`together`: instructions at which all lanes of a warp leave a wait together (an assumption, docs/proof.md).
+    `tokens`: whether arrivals give some; nothing else does."""
 
     def __init__(
         self,
@@ -104,6 +106,7 @@ class Machine(Branches):
         for each in program.code:
             if each.op.startswith("mbarrier.try_wait") and not is_wait(program.code, each.pc):
                 raise Refused(each.line, "a wait that is not tried again at once")
+        self.tokens = any(each.writes and each.op.startswith("mbarrier.arrive") for each in program.code)
         self.named = [self._named(each) for each in program.code]
         self.draws = bool(self.memory.draws)
         self.blocks = blocks(program, self.touches, self.draws)
@@ -275,17 +278,17 @@ class Machine(Branches):
             return True
         raise Refused(line, f"not known: {each.text}")
 
-    @staticmethod
-    def token(state: State, at: int) -> Token:
+    def token(self, state: State, at: int) -> Token:
         """What an arrival gives: a token of the phase that is not complete. Older ones of this parity are void."""
         barrier = state.mbarriers[at]
         token = Token(at, barrier.index % 2)
-        if barrier.pending == barrier.count:
+        if barrier.pending == barrier.count and self.tokens:
             for warp in state.warps:
                 for name, value in warp.registers.items():
-                    if token in lanes_of(value):
-                        kept = tuple(TOP if v == token else v for v in lanes_of(value))
-                        warp.registers[name] = TOP if value == token else kept
+                    if value == token:
+                        warp.registers[name] = TOP
+                    elif isinstance(value, tuple) and Token in map(type, value):
+                        warp.registers[name] = tuple(TOP if v == token else v for v in value)
         return token
 
     def of_token(self, state: State, warp: Warp, arg: str, at: int, lanes: int, line: int) -> int:
@@ -428,12 +431,12 @@ class Machine(Branches):
     def burst(self, state: State, warp: Warp, burst: Burst) -> bool:
         """Executes a burst by all lanes of a warp as one access, if it is one; False: nothing has been done."""
         groups = (*warp.groups, warp.open) if burst.touched else ()
-        if any(burst.touched & (each.accumulators | each.fragments) for group in groups for each in group):
+        if groups and any(burst.touched & (each.accumulators | each.fragments) for group in groups for each in group):
             return False
-        key = (burst.begin, *(self.value(warp, name) for name in burst.reads))
-        if key not in self.spread:
-            self.spread[key] = self.whole(warp, burst)
-        foot = self.spread[key]
+        key = (burst.begin, *[self.value(warp, name) for name in burst.reads])
+        foot = self.spread.get(key, NOWHERE)
+        if foot is NOWHERE:
+            foot = self.spread[key] = self.whole(warp, burst)
         if foot is None:
             return False
         if burst.matrix:
@@ -447,7 +450,8 @@ class Machine(Branches):
             warp.did(event, foot.lanes)
         elif (event, foot.lanes) not in warp.cp_open:
             warp.cp_open += ((event, foot.lanes),)
-        warp.registers.update(dict.fromkeys(burst.writes, TOP))
+        if burst.writes:
+            warp.registers.update(dict.fromkeys(burst.writes, TOP))
         return True
 
     def whole(self, warp: Warp, burst: Burst) -> Footprint | None:
@@ -479,25 +483,29 @@ class Machine(Branches):
             addresses = self.address(warp, arg, lanes, each.line)
         if addresses is not None:
             return self.memory.by_lane(addresses, size, lanes, each.line, rows), True, None
+        key = value, offset, size, lanes
+        if key in self.memory.guesses:
+            self.guessed = True
+            return self.memory.guesses[key], False, None
         shares, by_ticket = [], []
-        for lane in bits(lanes):
-            value, units = values[lane], 0
+        for lane in lanes_in(lanes):
+            value = values[lane]
             if isinstance(value, int) and not value >> 32:
                 value = Among(value, 1, 1)
             if isinstance(value, Ticket):
                 value = placed(value, offset, self.implied(warp, each, lane), each.line, arg)
                 by_ticket.append((values[lane], value))
-                value = replace(value, low=value.low - offset)
-            if not isinstance(value, Among):
+            elif isinstance(value, Among):
+                value = Among(value.low + offset, value.step, value.count)
+            else:
                 raise self.unknown_number(each.line, arg, value)
-            for n in range(value.count):
-                units |= self.memory.span((value.low + n * value.step + offset) % (1 << 32), size, each.line)
+            units = self.memory.anywhere(value, size, each.line)
             shares.append((lane, units))
         self.guessed = True  # an access anywhere in its share is taken for done
-        return (
-            *(self.memory.of(tuple(shares)), False),
-            of_tickets(by_ticket, size) if len(by_ticket) == len(shares) else None,
-        )
+        foot = self.memory.of(tuple(shares))
+        if not by_ticket:
+            self.memory.guesses[key] = foot
+        return foot, False, of_tickets(by_ticket, size) if len(by_ticket) == len(shares) else None
 
     def atomic(self, state: State, warp: Warp, each: Instruction, lanes: int) -> None:
         """Each of these lanes reads and writes as one; two such accesses do not conflict."""

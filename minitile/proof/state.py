@@ -120,8 +120,8 @@ class State:
     """`oracle`: for (base of a counter, bound - base) up to which value the difference is above it, and from which it
     is not (None: not known). `facts`: predicates of the launch. `products`: for each warpgroup, what some of its warps
     have yet to execute: (product, id, warps that have, waits that they had passed). `contents`: what lies in units of
-    shared memory, where that is one number for all. `truths`: what `oracle` and `facts` say of predicates, as far as it
-    has been worked out since they were changed."""
+    shared memory, where that is one number for all. `truths`: what `oracle` and `facts` say of predicates and tests, as
+    far as it has been worked out since they were changed."""
 
     warps: list[Warp]
     mbarriers: dict[int, MBarrier] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class State:
     ids: int = 0
     written: int = 0
     ended: int = 0
-    truths: dict[Predicate, Value] = field(default_factory=dict, init=False)
+    truths: dict[Any, Value] = field(default_factory=dict, init=False)
 
     def new(self) -> int:
         self.ids += 1
@@ -144,7 +144,7 @@ class State:
         """Makes unknown what is computed of a number that is not the last that was stored."""
         for warp in self.warps:
             for name, value in warp.registers.items():
-                if stored in variables_in(value):
+                if value is not TOP and type(value) is not int and stored in variables_in(value):
                     truth = self.answered(value)
                     warp.registers[name] = truth if truth is not None else UNIFORM if uniform(value) else TOP
         self.truths = {}

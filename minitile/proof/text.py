@@ -474,6 +474,7 @@ LOADED = "a loaded address"
 def _derived_from(code: list[Instruction], names: set[str]) -> frozenset[str]:
     """Names from which addresses are computed. What is loaded may be an index; LOADED: or an address itself."""
     found, grown = set(names), True
+    stored = {n for i in code if i.op.startswith(("st.shared", "stmatrix")) for n in registers(i.args[1])}
     while grown:
         size = len(found)
         for each in code:
@@ -482,8 +483,7 @@ def _derived_from(code: list[Instruction], names: set[str]) -> frozenset[str]:
             if each.op.startswith("ld.") and not each.op.startswith("ld.param."):
                 found |= {LOADED} if not re.search(r"\.[busf](?:8|16|32)$", each.op) else set()
             if each.op.startswith("ld.shared"):  # what has been stored there
-                stored = (i for i in code if i.op.startswith(("st.shared", "stmatrix")))
-                found |= {n for i in stored for n in registers(i.args[1])}
+                found |= stored
             if not re.fullmatch(r"ld\.\w*global.*\.[busf](?:8|16|32)", each.op):
                 found |= {name for arg in each.args for name in re.findall(r"[%\w.]+", arg)}
         grown = len(found) > size

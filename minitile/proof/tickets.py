@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from minitile.proof.events import Access
@@ -64,6 +65,7 @@ def computed_from(program: Program, names: set[str]) -> frozenset[str]:
 # -- registers
 
 
+@lru_cache(maxsize=1 << 14)
 def without(value: Value, pc: int) -> Value:
     """A value, or what is left of it once the instruction at pc is executed again."""
     if isinstance(value, tuple):
@@ -84,21 +86,27 @@ def renew(warp: Warp, names: frozenset[str], pc: int) -> None:
 def name_truth(warp: Warp, each: Instruction, lanes: int, a: Value, b: Value) -> None:
     """Gives what a test or a logical operation of predicates has left unknown in these lanes its name. `a`, `b`: what
     it compares. The second result of a test is the contrary: it has none."""
-    own, result = (each.pc,), each.writes[0]
+    result = each.writes[0]
     if each.args[0].partition("|")[0] != result:
         return
+    value = warp.registers.get(result, TOP)
+    if isinstance(value, tuple) or value is TOP or isinstance(value, Perhaps):
+        warp.registers[result] = _named(each.op, each.pc, value, a, b, lanes)
+
+
+@lru_cache(maxsize=1 << 14)
+def _named(op: str, pc: int, value: Value, a: Value, b: Value, lanes: int) -> Value:
+    own = (pc,)
 
     def named(value: Value, x: Value, y: Value) -> Value:
         if value is TOP:
-            return Perhaps(_union((own,), _below(each.op, x, y)), (own,))
+            return Perhaps(_union((own,), _below(op, x, y)), (own,))
         if isinstance(value, Perhaps) and not value.needs:
             return Perhaps(_union((own,), value.truths), (own,))
         return value
 
-    value = warp.registers.get(result, TOP)
-    if isinstance(value, tuple) or value is TOP or isinstance(value, Perhaps):
-        found = zip(lanes_of(value), lanes_of(by_lane(named, value, a, b)), strict=True)
-        warp.registers[result] = join(tuple(new if lanes >> n & 1 else old for n, (old, new) in enumerate(found)))
+    found = zip(lanes_of(value), lanes_of(by_lane(named, value, a, b)), strict=True)
+    return join(tuple(new if lanes >> n & 1 else old for n, (old, new) in enumerate(found)))
 
 
 def _below(op: str, a: Value, b: Value) -> tuple[tuple[int, ...], ...]:
@@ -129,12 +137,14 @@ def drawn(state: State, warp: Warp, each: Instruction, words: Sequence[tuple[int
     """What lanes are given by an addition, before it is recorded. `words`: (lane, word, what must hold for it to have
     been executed; None: that is not known)."""
     lanes: list[Value] = [TOP] * 32
+    others = [access for access in state.accesses if access.adds != amount]
+    known: dict[tuple[int, int], bool] = {}
     for lane, word, needs in words:
-        value = state.contents.get(word, TOP)
-        ordered = all(
-            not access.foot.units & word or access.adds == amount or not access.id & ~warp.knows(1 << lane)
-            for access in state.accesses
-        )
+        value, knows = state.contents.get(word, TOP), warp.knows(1 << lane)
+        ordered = known.get((word, knows))
+        if ordered is None:
+            ordered = all(not access.id & ~knows or not access.foot.units & word for access in others)
+            known[word, knows] = ordered
         if needs is not None and not_negative(value) and ordered:
             lanes[lane] = Ticket(each.pc, word, amount, 1, 0, needs)
     return join(tuple(lanes))

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from hashlib import sha256
 from math import gcd
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 SMALL: Final = 8  # counters may be compared with constants below this, at most
 DEEP: Final = 8  # symbols are not nested deeper than this
@@ -33,35 +33,68 @@ class Unknown:
     name: str
 
 
-def _hashed(self: Any) -> int:
-    """The hash of a value, which may be nested deeply: it is computed once."""
-    try:
-        found: int = self._hash
-    except AttributeError:
-        found = hash(tuple(getattr(self, each.name) for each in fields(self) if each.init))
-        object.__setattr__(self, "_hash", found)
+class Once:
+    """A value of which there is one object for each content, so that equal ones compare by identity, however deeply
+    they are nested; its hash is computed once. After `_ONCE` has been emptied there may be two: they compare equal."""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other) or self._hash != hash(other):
+            return False
+        return all(getattr(self, name) == getattr(other, name) for name in _FIELDS[type(self)])
+
+
+_ONCE: dict[tuple[type[Any], tuple[Any, ...]], Any] = {}
+_FIELDS: dict[type[Any], tuple[str, ...]] = {}
+MOST_ONCE: Final = 1 << 18
+
+
+def _once(cls: type[Any], content: tuple[Any, ...]) -> Any:
+    """The value of a class, a Once, with this content."""
+    found = _ONCE.get((cls, content))
+    if found is None:
+        if len(_ONCE) >= MOST_ONCE:
+            _ONCE.clear()
+        found = object.__new__(cls)
+        for name, each in zip(_FIELDS[cls], content, strict=True):
+            object.__setattr__(found, name, each)
+        object.__setattr__(found, "_hash", hash(content))
+        _ONCE[cls, content] = found
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Affine:
+Truths: TypeAlias = tuple[tuple[int, ...], ...]
+Base: TypeAlias = "tuple[tuple[tuple[Hashable, int], ...], tuple[Any, ...], int]"
+
+
+@dataclass(frozen=True, slots=True, init=False, eq=False)
+class Affine(Once):
     """Terms are (symbol, coefficient), in the order of their text, without zeros; never empty in a register."""
 
     terms: tuple[tuple[Hashable, int], ...]
     const: int
-    _hash: int = field(init=False, repr=False, compare=False)
-    __hash__ = _hashed
+
+    def __new__(cls, terms: tuple[tuple[Hashable, int], ...], const: int) -> Affine:
+        return cast(Affine, _once(cls, (terms, const)))
 
 
-@dataclass(frozen=True, slots=True)
-class Counter:
+@dataclass(frozen=True, slots=True, init=False, eq=False)
+class Counter(Once):
     """base[0] + value; `since`: only value, where base[0] has been subtracted."""
 
-    base: tuple[tuple[tuple[Hashable, int], ...], tuple[Any, ...], int]
+    base: Base
     value: int
     since: bool = False
-    _hash: int = field(init=False, repr=False, compare=False)
-    __hash__ = _hashed
+
+    def __new__(cls, base: Base, value: int, since: bool = False) -> Counter:
+        return cast(Counter, _once(cls, (base, value, since)))
 
     @property
     def terms(self) -> tuple[tuple[Hashable, int], ...]:
@@ -75,17 +108,20 @@ class Stored:
     pc: int
 
 
-@dataclass(frozen=True, slots=True)
-class Among:
+@dataclass(frozen=True, slots=True, init=False, eq=False)
+class Among(Once):
     """An unknown of each lane, one of low + step·k for 0 <= k < count."""
 
     low: int
     step: int
     count: int
 
+    def __new__(cls, low: int, step: int, count: int) -> Among:
+        return cast(Among, _once(cls, (low, step, count)))
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+
+@dataclass(frozen=True, slots=True, init=False, eq=False)
+class Ticket(Once):
     """scale·n + offset modulo 2^32, for the n that the atomic addition of `amount` at `pc` gave a lane the last time
     from a word (a unit of shared memory for each bit); that only where all `needs` hold, else unknown (tickets.py)."""
 
@@ -94,16 +130,22 @@ class Ticket:
     amount: int
     scale: int
     offset: int
-    needs: tuple[tuple[int, ...], ...]
+    needs: Truths
+
+    def __new__(cls, pc: int, word: int, amount: int, scale: int, offset: int, needs: Truths) -> Ticket:
+        return cast(Ticket, _once(cls, (pc, word, amount, scale, offset, needs)))
 
 
-@dataclass(frozen=True, slots=True)
-class Perhaps:
+@dataclass(frozen=True, slots=True, init=False, eq=False)
+class Perhaps(Once):
     """An unknown truth of each lane. If it is true all of `truths` are; it is, if all of `needs` are; (): not known of
     which (tickets.py)."""
 
-    truths: tuple[tuple[int, ...], ...]
-    needs: tuple[tuple[int, ...], ...]
+    truths: Truths
+    needs: Truths
+
+    def __new__(cls, truths: Truths, needs: Truths) -> Perhaps:
+        return cast(Perhaps, _once(cls, (truths, needs)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +156,20 @@ class Token:
     parity: int
 
 
-@dataclass(frozen=True, slots=True)
-class Predicate:
+@dataclass(frozen=True, slots=True, init=False, eq=False)
+class Predicate(Once):
     """(operation, kind, a, b) over integers and Affine; ("above", base, value, bound): base + value < bound; or
     ("not", p), ("and", p, q), ("or", p, q) over predicates, 0, 1."""
 
     expression: tuple[Any, ...]
-    _hash: int = field(init=False, repr=False, compare=False)
-    __hash__ = _hashed
+
+    def __new__(cls, expression: tuple[Any, ...]) -> Predicate:
+        return cast(Predicate, _once(cls, (expression,)))
 
 
+_FIELDS.update(
+    {cls: tuple(each.name for each in fields(cls)) for cls in (Affine, Among, Counter, Perhaps, Predicate, Ticket)}
+)
 _MADE = (Affine, Counter, Predicate, Stored, tuple)
 TOP: Final = Unknown("top")
 UNIFORM: Final = Unknown("uniform")
@@ -246,7 +292,7 @@ def moved(value: Any, counter: Callable[[Counter], Counter]) -> Any:
         return counter(replace(value, base=moved(value.base, counter)))
     if isinstance(value, Affine):
         terms = ((moved(key, counter), c) for key, c in value.terms)
-        return Affine(tuple(sorted(terms, key=_text)), value.const)
+        return Affine(tuple(sorted(terms, key=text_of)), value.const)
     if isinstance(value, Predicate):
         return Predicate(moved(value.expression, counter))
     return tuple(moved(each, counter) if isinstance(each, _MADE) else each for each in value)
@@ -291,7 +337,7 @@ def _normal(a: Affine, width: int) -> int | Affine:
 
 
 @lru_cache(maxsize=1 << 16)
-def _text(term: tuple[Hashable, int]) -> str:
+def text_of(term: Hashable) -> str:
     return repr(term)
 
 
@@ -302,7 +348,7 @@ def plus(a: Affine, b: Affine, times: int = 1) -> Affine:
     terms = dict(a.terms)
     for key, c in b.terms:
         terms[key] = terms.get(key, 0) + times * c
-    kept = sorted(((key, c) for key, c in terms.items() if c), key=_text)
+    kept = sorted(((key, c) for key, c in terms.items() if c), key=text_of)
     return Affine(tuple(kept), a.const + times * b.const)
 
 
@@ -400,7 +446,7 @@ def among(name: str, kind: str, a: Value, b: Value) -> Value:
             found = Among(0, 1, 1 << max(32 - b, 0))
     elif isinstance(a, Among) and isinstance(b, int):
         if name in ("add", "sub"):
-            found = replace(a, low=_EXACT[name](a.low, signed(b, 32)))
+            found = Among(_EXACT[name](a.low, signed(b, 32)), a.step, a.count)
         elif name in ("mul", "shl") and b < (1 << 16 if name == "mul" else 31):
             times = b if name == "mul" else 1 << b
             found = Among(a.low * times, a.step * times, a.count) if times else Among(0, 1, 1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from minitile.proof import Launch, Refused, answer, certificate, check, prove, semantics
+from minitile.proof import Launch, Refused, answer, certificate, check, prove, registers, semantics
 from minitile.proof.shortcuts.bursts import bursts
 from minitile.proof.text import parse
 from minitile.tools.proving import launch_facts
@@ -24,7 +24,7 @@ FOUR = "st.shared.u32 [%r2], %r0; st.shared.u32 [%r2+256], %r0; st.shared.u32 [%
 
 @contextmanager
 def one_by_one() -> Iterator[None]:
-    """Within, nothing is executed at once."""
+    """Within, nothing is executed at once, and nothing is worked out once for all."""
 
     def nothing(program: Any, *rest: Any) -> list[None]:
         return [None] * len(program.code)
@@ -32,6 +32,8 @@ def one_by_one() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(semantics, "blocks", nothing)
         patch.setattr(semantics, "bursts", nothing)
+        patch.setattr(registers, "functions", nothing)
+        patch.setattr(registers.Registers, "tested", registers.Registers.test)
         yield
 
 
@@ -112,6 +114,20 @@ def test_lanes_meet_in_a_burst_of_matrices():
     assert prove(text, Launch({})).together == ()
     with one_by_one():
         assert prove(text, Launch({})).together == ()
+
+
+def test_lanes_meet_in_products_by_mma():
+    """Also in those of the second warp, which are not executed anew."""
+    lane = "and.b32 %r9, %r0, 31; setp.eq.u32 %p2, %r9, 0;"
+    arrive = "@%p2 mbarrier.arrive.shared.b64 _, [%r1+1024];"
+    wait = "$w:\n mbarrier.try_wait.parity.shared.b64 %p1, [%r1+1024], 0;\n @!%p1 bra $w;"
+    product = "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%f0, %f1}, {%f2}, {%f3}, {%f0, %f1};"
+    for between, together in ((f"{product} {product}", 0), ("", 1)):
+        body = f"{INIT.replace('1024], 1;', '1024], 2;')} {lane} {arrive} {wait} {between} {arrive}"
+        text = HEAD.format(threads=64, shared=4096) + body + "\n  ret;\n}\n"
+        assert len(prove(text, Launch({})).together) == together
+        with one_by_one():
+            assert len(prove(text, Launch({})).together) == together
 
 
 def test_a_burst_that_need_not_be_executed_is_guessed():

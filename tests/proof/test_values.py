@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from minitile.proof import values
+from minitile.proof.values import Affine, Counter, Predicate, symbol
 from tests.proof.test_text import LOAD, LOOP, OTHER, STORE, verdict
 
 
@@ -123,3 +125,34 @@ EVERY_SIXTH = "rem.s32 %r15, %r6, 6; setp.eq.s32 %p4, %r15, 4; selp.b32 %r13, 0,
 )
 def test_a_quotient_of_a_counter_and_more_by_its_remainder(more, mask, read, found):
     assert found in verdict(SLOTS + LOOP.format(ROUND.format(more, mask, read)))
+
+
+def nested(depth: int) -> Affine:
+    base = (symbol("param", "N").terms, (), 0)
+    found = symbol("counter", Counter(base, 3))
+    for n in range(depth):
+        found = symbol("selp", (Predicate(("lt", "s32", found, n)), found, n))
+    return found
+
+
+def test_equal_values_are_one_object():
+    assert nested(4) is nested(4)
+    assert nested(4) != nested(5)
+    assert Counter(((), (), 0), 1) != Counter(((), (), 0), 1, True)
+
+
+def test_equal_values_are_equal_after_the_table_has_been_emptied(monkeypatch):
+    before = nested(4)
+    monkeypatch.setattr(values, "_ONCE", {})
+    assert nested(4) is not before
+    assert nested(4) == before
+    assert {before: 1}[nested(4)] == 1
+    assert nested(5) != before
+
+
+def test_the_table_of_values_is_bounded(monkeypatch):
+    monkeypatch.setattr(values, "_ONCE", {})
+    monkeypatch.setattr(values, "MOST_ONCE", 10)
+    made = [Affine((), n) for n in range(25)]
+    assert len(values._ONCE) <= 10
+    assert [each.const for each in made] == [*range(25)]

@@ -73,13 +73,14 @@ class Flow:
 
     def loops(self) -> list[tuple[int, int]]:
         """(head, back) of guarded backward branches, entered at their heads only; innermost first."""
-        found = []
-        for back, each in enumerate(self.items):
-            head = self.target(each)
-            if each.guard and 0 <= head <= back:
-                outside = (n for n in range(len(self.items)) if not head <= n <= back)
-                if not any(head < self.target(self.items[n]) <= back for n in outside):
-                    found.append((head, back))
+        branches = [(n, self.target(each)) for n, each in enumerate(self.items) if each.op in _BRANCHES]
+        found = [
+            (head, back)
+            for back, head in branches
+            if self.items[back].guard
+            and 0 <= head <= back
+            and not any(head < target <= back and not head <= n <= back for n, target in branches)
+        ]
         return sorted(found, key=lambda loop: loop[1] - loop[0])
 
     def loop_of(self, branch: Statement) -> tuple[int, int] | None:

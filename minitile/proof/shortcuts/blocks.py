@@ -13,52 +13,60 @@ _MEETINGS = ("elect", "shfl", "vote", "redux", "match", "mma", "activemask")  # 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Instructions from `begin` on that compute `writes` of `reads`; `end`: what is executed next."""
+    """Instructions from `begin` on that compute `writes` of `reads`; `end`: what is executed next. `meets`: products by
+    the whole warp (mma), which leave nothing that is known."""
 
     begin: int
     end: int
     code: tuple[Instruction, ...]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
+    meets: bool = False
 
 
 def blocks(program: Program, touches: Sequence[int], draws: bool) -> list[Block | None]:
     """The block that begins at each instruction. `touches`: products' registers that each instruction accesses;
     `draws`: truths are named by the instructions that compute them (tickets.py)."""
-    code, counters = program.code, {each.counter for each in program.loops}
+    code, function, counters = program.code, functions(program), {each.counter for each in program.loops}
     targets = {each.target for each in code}
-    alone = [
-        not touches[each.pc]
-        and _is_function(each)
-        and counters.isdisjoint(each.writes)
-        and not (draws and names_truth(each))
+    kinds = [
+        ""
+        if touches[each.pc] or each.guard or not counters.isdisjoint(each.writes) or (draws and names_truth(each))
+        else "product"
+        if each.base == "mma" and len(each.writes) > 1
+        else "function" * function[each.pc]
         for each in code
     ]
     found: list[Block | None] = []
     for begin in range(len(code)):
-        now, inside = begin, []
-        while begin not in program.regions and now < len(code) and alone[now] and (now == begin or now not in targets):
+        now, kind = begin, kinds[begin] if begin not in program.regions else ""
+        inside: list[Instruction] = []
+        while kind and now < len(code) and kinds[now] == kind and (now == begin or now not in targets):
             inside.append(code[now])
             now = program.next_kept[now + 1]
         written: dict[str, None] = {}
         read: dict[str, None] = {}
         for each in inside:
-            read.update((name, None) for name in each.reads if name not in written)
+            read.update((name, None) for name in each.reads if name not in written and kind == "function")
             written.update((name, None) for name in each.writes)
-        found.append(Block(begin, now, tuple(inside), tuple(read), tuple(written)) if inside else None)
+        block = Block(begin, now, tuple(inside), tuple(read), tuple(written), kind == "product")
+        found.append(block if inside else None)
     return found
 
 
-def _is_function(each: Instruction) -> bool:
-    """Whether an instruction asks nothing, as tests and minima of bounds do, and accesses no shared memory. A test of
-    equality may ask within a loop: what it gives then is not kept (Registers.pass_block)."""
-    return (
+def functions(program: Program) -> list[bool]:
+    """Whether what an instruction leaves is a function of what it reads: so it asks nothing, as tests and minima of
+    bounds do, begins no counter, and accesses no shared memory. A test of equality may ask within a loop: what it gives
+    then is not kept (Registers.asked)."""
+    counters = {each.counter for each in program.loops}
+    return [
         each.base in ARITHMETIC
         and each.base not in (*_MEETINGS, "min")
         and (each.base != "setp" or each.op.startswith(("setp.eq.", "setp.ne.")))
         and (each.base != "ld" or each.op.startswith(("ld.param.", "ld.global.")))
-        and not each.guard
-    )
+        and (each.base == "add" or counters.isdisjoint(each.writes))
+        for each in program.code
+    ]
 
 
 def names_truth(each: Instruction) -> bool:
@@ -66,4 +74,4 @@ def names_truth(each: Instruction) -> bool:
     return (each.base == "setp" or each.op.endswith(".pred")) and len(each.writes) == 1
 
 
-__all__ = ["Block", "blocks", "names_truth"]
+__all__ = ["Block", "blocks", "functions", "names_truth"]

@@ -13,7 +13,7 @@ from functools import lru_cache
 from math import gcd, lcm
 from typing import Any
 
-from minitile.proof.constants import constants, from_numbers, generations, subtracted
+from minitile.proof.constants import constants, generations, growing, subtracted
 from minitile.proof.launches import implied as consequences
 from minitile.proof.operations import computed, is_real
 from minitile.proof.shortcuts.blocks import Block
@@ -146,7 +146,7 @@ class Registers:
         self.modulus = lcm(*(modulus for modulus, _ in residues.values()), 2 if given else 1)
         self.small = 1 + max((abs(n) for n in constants(program) if abs(n) < SMALL), default=0)
         self.loops = {each.counter: each for each in program.loops}
-        self.room, self.from_numbers = subtracted(program), from_numbers(program)
+        self.room, self.growing = subtracted(program), growing(program)
         outer = [a for a in program.loops if any(a is not b and a.head <= b.head <= a.back for b in program.loops)]
         self.around = [tuple(a for a in outer if a.head <= pc <= a.back) for pc in range(len(program.code))]
         self.generation = generations(program, self.around)
@@ -212,9 +212,20 @@ class Registers:
         value = self.value(warp, arg)
         return value % (1 << width) if isinstance(value, int) else value
 
-    def unknown_number(self, line: int, arg: str, value: Value) -> Refused:
-        found = residue_asked(value) or next(iter(self.wanted.items()), None)
+    def unknown_number(self, warp: Warp, line: int, arg: str, value: Value) -> Refused:
+        found = residue_asked(value) or next(iter(self.wanted.items()), None) or self.few_rounds(warp, value)
         return Residue(line, f"not known: {arg}", *found) if found else Refused(line, f"not known: {arg}")
+
+    def few_rounds(self, warp: Warp, value: Value) -> tuple[Any, int] | None:
+        """A symbol and a modulus by which a loop that a value counts has a number of rounds: what an unrolled loop
+        leaves over."""
+        bases = {each.base for each in counters_in(value)}
+        for loop in self.program.loops:
+            counter = self.value(warp, loop.counter)
+            if any(each.base in bases for each in counters_in(counter)):
+                if found := residue_asked(self.value(warp, loop.bound)):
+                    return found
+        return None
 
     def address(self, warp: Warp, arg: str, lanes: int, line: int) -> tuple[int, ...]:
         """An address for each lane; of lanes that do not take part, 0."""
@@ -222,7 +233,7 @@ class Registers:
         if found is None:
             values = lanes_of(value)
             raise self.unknown_number(
-                line, arg, next(values[n] for n in lanes_in(lanes) if not isinstance(values[n], int))
+                warp, line, arg, next(values[n] for n in lanes_in(lanes) if not isinstance(values[n], int))
             )
         return found
 
@@ -245,7 +256,7 @@ class Registers:
         if isinstance(value, tuple) and lanes:
             value = join(tuple(value[n] for n in lanes_in(lanes)))
         if not isinstance(value, int):
-            raise self.unknown_number(line, arg, value)
+            raise self.unknown_number(warp, line, arg, value)
         return value
 
     def put(self, warp: Warp, name: str, value: Value, lanes: int) -> None:
@@ -596,7 +607,10 @@ class Registers:
                     self.wanted[key] = lcm(self.wanted.get(key, 1), by * divisor)
             if name == "and":
                 a, b = by_lane(self.masked, a, b), b
-            room = self.room if args[1] in self.from_numbers else 0
+            if args[0] in self.growing and any(isinstance(v, int) and v >> 31 for v in (a, b)):
+                return UNIFORM if uniform(a) and uniform(b) else TOP
+            grown = all(arg in self.growing or not arg.startswith("%") for arg in args[1:3])
+            room = self.room if grown else 0
             return by_lane(lambda x, y: self.stepped(binary(name, kind, x, y, modulus), x, y, room=room), a, b)
         if form == "mad":
             a, b, c = (self.operand(warp, arg, 32) for arg in args[1:4])

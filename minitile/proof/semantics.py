@@ -488,7 +488,7 @@ class Machine(Branches):
                 by_ticket.append((values[lane], value))
                 value = replace(value, low=value.low - offset)
             if not isinstance(value, Among):
-                raise self.unknown_number(each.line, arg, value)
+                raise self.unknown_number(warp, each.line, arg, value)
             for n in range(value.count):
                 units |= self.memory.span((value.low + n * value.step + offset) % (1 << 32), size, each.line)
             shares.append((lane, units))

@@ -54,7 +54,7 @@ def _of_quotients(program: Program) -> list[int]:
 
 def subtracted(program: Program) -> int:
     """What the text subtracts from counters, where it is little: shifted ones are to be above their floor by that."""
-    counters = {each.counter for each in program.loops}
+    counters = {each.counter for each in program.loops} | growing(program)
     found = [NEAR]
     for each in program.code:
         if each.base in ("add", "sub") and each.args[1] in counters and INTEGER.fullmatch(each.args[2]):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from fractions import Fraction
 
 from minitile.proof.loops.counters import Test, form_of, start_of, step_of, tested
 from minitile.proof.loops.flow import INTEGER, Flow, added, made, number
@@ -36,7 +37,8 @@ def follow(flow: Flow) -> None:
     repeats when the counter's value does not matter.
 
     Precondition: nothing else of the loop writes r, each round comes past the statement, and the counter's step divides
-    k. What holds at the head, r = base + j·(k / step), holds after each round.
+    k, or the counter starts at a number: r is computed from j / d then, d what the step has more than k. What holds at
+    the head, r = base + (j - start)·(k / step), holds after each round.
     """
     for branch in [flow.items[back] for _, back in flow.loops()]:
         if (loop := flow.loop_of(branch)) is None or not (form := form_of(flow, *loop)) or not form.direct:
@@ -63,25 +65,30 @@ def _grown(flow: Flow, n: int, head: int, back: int, form: Test) -> tuple[list[S
     if step is None or step == 0 or flow.defined(r, head, back) != [n] or not flow.is_always(n, head, back):
         return None
     step = -step if match[1] == "sub" else step
-    if step % form.by:
-        return None
-    times, line, start = step // form.by, each.line, start_of(flow, j, head, back)
-    bits, wide = ("s32", "mul.lo.s32") if match[2] == "32" else ("s64", "mul.wide.s32")
-    base, first = flow.register(), flow.register()
+    times, line, start = Fraction(step, form.by), each.line, start_of(flow, j, head, back)
     known = number(start)
-    before = [made(line, f"add.{bits}", base, r, str(-known * times if known is not None else 0))]
+    if times.denominator > 1 and (known is None or known < 0):
+        return None
+    bits, wide = ("s32", "mul.lo.s32") if match[2] == "32" else ("s64", "mul.wide.s32")
+    base, first, whole = flow.register(), flow.register(), int(times) if times.denominator == 1 else 0
+    before = [made(line, f"add.{bits}", base, r, str(-known * whole if known is not None else 0))]
     if known is None:
         moved = flow.register()
-        before += [made(line, wide, moved, start, str(times)), made(line, f"sub.{bits}", base, base, moved)]
+        before += [made(line, wide, moved, start, str(whole)), made(line, f"sub.{bits}", base, base, moved)]
     before.append(made(line, f"add.{bits}", first, base, str(step if n < form.at else 0)))
+    counted: list[Statement] = []
+    if not whole:  # what has been counted since the start is a multiple of the step
+        since, j, whole = flow.register(), flow.register(), times.numerator
+        counted = [made(line, "sub.s32", since, form.counter, start)] if known else []
+        counted.append(made(line, "div.u32", j, since if known else form.counter, str(times.denominator)))
     if bits == "s64":
         product = flow.register()
-        return before, [made(line, wide, product, j, str(times)), made(line, "add.s64", r, first, product)]
-    if times == 1:
-        return [*before, made(line, "add.s32", r, j, base)], [made(line, "add.s32", r, j, first)]
+        return before, [*counted, made(line, wide, product, j, str(whole)), made(line, "add.s64", r, first, product)]
+    if whole == 1:
+        return [*before, *counted, made(line, "add.s32", r, j, base)], [*counted, made(line, "add.s32", r, j, first)]
     return (
-        [*before, made(line, "mad.lo.s32", r, j, str(times), base)],
-        [made(line, "mad.lo.s32", r, j, str(times), first)],
+        [*before, *counted, made(line, "mad.lo.s32", r, j, str(whole), base)],
+        [*counted, made(line, "mad.lo.s32", r, j, str(whole), first)],
     )
 
 

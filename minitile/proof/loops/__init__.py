@@ -7,6 +7,7 @@
 | `rotation` | loops that are tested at their head; branches around jumps |
 | `unrolled` | loops of a few rounds at most |
 | `counters` | tests of loops that count down, to `!=`, to `<=`, by a sum, or by a register that another loop has too |
+| `wide` | counters of 64 bits, pointers among them |
 | `strides` | counters that grow by a register |
 | `sums` | numbers that are moved on; other registers that grow once a round; starts of counters |
 
@@ -23,9 +24,10 @@ from minitile.proof.loops.division import quotients
 from minitile.proof.loops.flow import Flow
 from minitile.proof.loops.retries import polls, waits
 from minitile.proof.loops.rotation import rotate, straighten
-from minitile.proof.loops.strides import strided
-from minitile.proof.loops.sums import follow, numbers, starts
+from minitile.proof.loops.strides import stepped, strided
+from minitile.proof.loops.sums import bounds, follow, numbers, starts
 from minitile.proof.loops.unrolled import unroll
+from minitile.proof.loops.wide import narrow
 from minitile.proof.reading import Statement
 
 REWRITES = (
@@ -36,9 +38,12 @@ REWRITES = (
     waits,
     rotate,
     unroll,
+    bounds,
+    narrow,
     copies,
     offsets,
     strided,
+    stepped,
     count,
     follow,
     starts,

@@ -176,6 +176,14 @@ def made(line: int, op: str, *args: str) -> Statement:
     return Statement(line, (), "", False, op, args)
 
 
+_QUIET = ("bra", "st.global", "red.global", "prefetch", "nanosleep")
+
+
+def only_quiet(flow: Flow, head: int, back: int) -> bool:
+    """Whether a loop does no more than to compute, and to access global memory."""
+    return all(each.op.startswith(_QUIET) or flow.only_computes(each) for each in flow.items[head:back])
+
+
 def number(arg: str) -> int | None:
     """What a literal of 32 bits is as a number with a sign; None: it is none."""
     if not INTEGER.fullmatch(arg):
@@ -198,4 +206,4 @@ def added(each: Statement) -> tuple[str, int] | None:
     return None
 
 
-__all__ = ["ALIASES", "INTEGER", "NEGATED", "SWAPPED", "Flow", "added", "made", "number"]
+__all__ = ["ALIASES", "INTEGER", "NEGATED", "SWAPPED", "Flow", "added", "made", "number", "only_quiet"]

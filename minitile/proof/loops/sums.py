@@ -32,6 +32,28 @@ def numbers(flow: Flow) -> None:
             known[each.args[0]] = each.args[1]
 
 
+_FIXED = re.compile(r"ld\.param\.[bsu](?:32|64)|mov\.[bsu]32")
+
+
+def bounds(flow: Flow) -> None:
+    """A parameter that is loaded again in each round, and then tested, is loaded in front of the loop.
+
+    Precondition: the loop writes the register there only, and each round comes past it before the test.
+    """
+    for head, back in flow.loops():
+        for n in flow.defined(flow.items[back].guard, head, back - 1)[-1:]:
+            for arg in flow.items[n].args[1:] if flow.items[n].op.startswith("setp.") else ():
+                written = flow.defined(arg, head, back) if arg.startswith("%") else []
+                each = flow.items[written[0]] if len(written) == 1 else None
+                if each is None or each.guard or written[0] > n or not flow.is_always(written[0], head, back):
+                    continue
+                if _FIXED.fullmatch(each.op) and len(each.args) == 2 and re.fullmatch(r"\[\w+\]|%n?ctaid\.[xyz]", each.args[1]):
+                    own, test = flow.register(), flow.items[n]
+                    flow.items[n] = replace(test, args=tuple(own if a == arg else a for a in test.args))
+                    flow.insert(0, [replace(each, labels=(), args=(own, each.args[1]))])
+                    return bounds(flow)  # places have moved
+
+
 def follow(flow: Flow) -> None:
     """In counted loops that do more than to compute, `r = r + k` is computed from the counter, so that what r holds
     repeats when the counter's value does not matter.
@@ -122,4 +144,4 @@ def starts(flow: Flow) -> None:
     flow.items = out
 
 
-__all__ = ["follow", "numbers", "starts"]
+__all__ = ["bounds", "follow", "numbers", "starts"]

@@ -224,7 +224,7 @@ def _up(flow: Flow, head: int, back: int, form: Test, j: str) -> _Parts:
     else:
         for n in range(head, back + 1):
             if n != form.at:
-                flow.items[n] = _with(flow.items[n], counter, j)
+                flow.items[n] = renamed(flow.items[n], counter, j)
     offset = int(form.how == "le") - form.more
     constant = number(form.bound)
     if constant is not None:
@@ -296,10 +296,10 @@ def _before_the_first(flow: Flow, form: Test, line: int) -> list[Statement]:
     return out
 
 
-def _with(each: Statement, old: str, new: str) -> Statement:
+def renamed(each: Statement, old: str, new: str) -> Statement:
     form = re.compile(rf"{re.escape(old)}(?![\w.])")
     guard = new if each.guard == old else each.guard
     return replace(each, args=tuple(form.sub(new, arg) for arg in each.args), guard=guard)
 
 
-__all__ = ["Test", "copies", "count", "form_of", "offsets", "start_of", "step_of", "tested"]
+__all__ = ["Test", "copies", "count", "form_of", "offsets", "renamed", "start_of", "step_of", "tested"]

@@ -126,6 +126,26 @@ class Flow:
                 todo.append(n + 1)
         return False
 
+    def readers(self, name: str, places: Iterable[int]) -> set[int]:
+        """The statements that may read a register on some way from these, before it is written again."""
+        todo, seen, found = list(places), set[int](), set[int]()
+        while todo:
+            n = todo.pop()
+            if n in seen or not 0 <= n < len(self.items):
+                continue
+            seen.add(n)
+            each = self.items[n]
+            written = name in self.writes(each)
+            if name in _read(each, written) or (written and each.guard):
+                found.add(n)
+            if written and not each.guard:
+                continue
+            if each.op in _BRANCHES:
+                todo.append(self.target(each))
+            if each.guard or each.op not in (*_BRANCHES, "ret", "exit", "trap"):
+                todo.append(n + 1)
+        return found
+
     def is_reached(self, place: int, without: int) -> bool:
         """Whether some way from the start leads to a statement and not past another."""
         todo, seen = [0], {without}

@@ -12,7 +12,7 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 
-from minitile.proof.loops.counters import Test, form_of, start_of, step_of, tested
+from minitile.proof.loops.counters import Test, form_of, renamed, start_of, step_of, tested
 from minitile.proof.loops.flow import INTEGER, Flow, added, made, number
 from minitile.proof.reading import Statement
 
@@ -122,7 +122,8 @@ def _constant(arg: str, width: int) -> int | None:
 
 
 def starts(flow: Flow) -> None:
-    """Counters are set by `mov` only, each time from a register of its own. Precondition: the statement only computes,
+    """Counters are set by `mov` only, each time from a register of its own, which is read for them in front of the
+    loop. Precondition: the statement only computes,
     writes nothing else, has no guard, and is no step."""
     counters = set()
     for head, back in flow.loops():
@@ -131,6 +132,7 @@ def starts(flow: Flow) -> None:
         if name and step_of(flow, name, head, back):
             counters.add(name)
     out: list[Statement] = []
+    owned: list[tuple[str, str]] = []
     for each in flow.items:
         name = each.args[0] if each.args else ""
         alone = flow.writes(each) == (name,) and not each.guard and each.op.partition(".")[0] in flow.plain
@@ -139,9 +141,24 @@ def starts(flow: Flow) -> None:
         if name in counters and alone and not steps and not each.op.startswith(("mov.", "ld.global")):
             own = flow.register()
             out += [replace(each, args=(own, *each.args[1:])), made(each.line, "mov.b32", name, own)]
+            owned.append((name, own))
         else:
             out.append(each)
     flow.items = out
+    for name, own in owned:
+        _pass_on(flow, name, own)
+
+
+def _pass_on(flow: Flow, name: str, own: str) -> None:
+    """What reads a counter that has only been set, to what `own` has, reads `own`. Precondition: nothing writes `own`
+    but the statement right before."""
+    written = flow.defined(name, 0, len(flow.items) - 1)
+    place = next(n for n in written if flow.items[n].args == (name, own))
+    others = flow.readers(name, [0, *(n + 1 for n in written if n != place)])
+    for n in flow.readers(name, [place + 1]) - others:
+        each = flow.items[n]
+        if name not in flow.writes(each):
+            flow.items[n] = renamed(each, name, own)
 
 
 __all__ = ["bounds", "follow", "numbers", "starts"]

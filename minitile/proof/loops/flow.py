@@ -179,12 +179,12 @@ class Flow:
 
     def before_loop(self, head: int, back: int, new: list[Statement]) -> None:
         """Puts statements where they are executed once before a loop, whatever leads into it."""
-        name = self.label()
+        name, entered = self.label(), False
         names = self.items[head].labels
         for n, each in enumerate(self.items):
             if not head <= n <= back and each.args[:1] and each.args[0] in names and each.op.startswith("bra"):
-                self.items[n] = replace(each, args=(name,))
-        self.items[head:head] = [replace(new[0], labels=(name,)), *new[1:]]
+                self.items[n], entered = replace(each, args=(name,)), True
+        self.items[head:head] = [replace(new[0], labels=(name,)) if entered else new[0], *new[1:]]
 
 
 def _read(each: Statement, written: bool) -> set[str]:

@@ -4,7 +4,7 @@
 |---|---|
 | `division` | a product by a factor and a shift, where that is a division |
 | `retries` | waits that are tried again behind arithmetic, or after a while |
-| `rotation` | loops that are tested at their head; branches around jumps |
+| `rotation` | loops that are tested at their head, or by two truths; branches around jumps |
 | `unrolled` | loops of a few rounds at most |
 | `counters` | tests of loops that count down, to `!=`, to `<=`, by a sum, or by a register that another loop has too |
 | `wide` | counters of 64 bits, pointers among them |
@@ -23,7 +23,7 @@ from minitile.proof.loops.counters import copies, count, offsets
 from minitile.proof.loops.division import quotients
 from minitile.proof.loops.flow import Flow
 from minitile.proof.loops.retries import polls, waits
-from minitile.proof.loops.rotation import rotate, straighten
+from minitile.proof.loops.rotation import part, rotate, straighten
 from minitile.proof.loops.strides import stepped, strided
 from minitile.proof.loops.sums import bounds, follow, numbers, starts
 from minitile.proof.loops.unrolled import unroll
@@ -38,6 +38,7 @@ REWRITES = (
     waits,
     rotate,
     unroll,
+    part,
     bounds,
     narrow,
     copies,

@@ -23,7 +23,7 @@ from minitile.proof.loops.counters import copies, count, offsets
 from minitile.proof.loops.division import quotients
 from minitile.proof.loops.flow import Flow
 from minitile.proof.loops.retries import polls, waits
-from minitile.proof.loops.rotation import part, rotate, straighten
+from minitile.proof.loops.rotation import latches, part, rotate, straighten
 from minitile.proof.loops.strides import stepped, strided
 from minitile.proof.loops.sums import bounds, follow, numbers, starts
 from minitile.proof.loops.unrolled import unroll
@@ -34,6 +34,7 @@ REWRITES = (
     quotients,
     numbers,
     straighten,
+    latches,
     polls,
     waits,
     rotate,

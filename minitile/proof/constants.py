@@ -52,6 +52,12 @@ def _of_quotients(program: Program) -> list[int]:
     return found
 
 
+def always_grows(code: Sequence[Instruction], loop: Loop) -> bool:
+    """Whether each round of a loop comes past the step of its counter."""
+    step = next(pc for pc in range(loop.head, loop.back) if loop.counter in code[pc].writes)
+    return not any(i.base == "bra" and i.pc < step < i.target <= loop.back for i in code[loop.head : loop.back])
+
+
 def subtracted(program: Program) -> int:
     """What the text subtracts from counters, where it is little: shifted ones are to be above their floor by that."""
     counters = {each.counter for each in program.loops} | growing(program)
@@ -138,4 +144,4 @@ def made_of_loaded(program: Program) -> frozenset[str]:
         found |= more
 
 
-__all__ = ["constants", "generations", "growing", "subtracted"]
+__all__ = ["always_grows", "constants", "generations", "growing", "subtracted"]

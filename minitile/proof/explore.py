@@ -15,6 +15,7 @@ from math import lcm, prod
 from typing import Any, TypeAlias
 
 from minitile.proof.barriers import Lap
+from minitile.proof.constants import always_grows
 from minitile.proof.registers import LAUNCH, is_symbol
 from minitile.proof.semantics import Fork, Machine, Question, Residue
 from minitile.proof.state import ALL, State, Warp, bits, without_empty
@@ -210,18 +211,12 @@ class Explorer:
         found = set()
         for loop in loops:
             around = [o for o in loops if o is not loop and o.head <= loop.head <= o.back]
-            grows = {loop.back, *(o.back for o in around if self._always_grows(o.head, o.back, o.counter))}
+            grows = {loop.back, *(o.back for o in around if always_grows(code, o))}
             for way in ways:
                 within = loop.head <= way.target and way.pc <= loop.back
                 if way.pc not in grows and not within and way.target <= loop.back and way.pc >= loop.head:
                     found.add(loop.head)
         return frozenset(found)
-
-    def _always_grows(self, head: int, back: int, counter: str) -> bool:
-        """Whether each round of a loop comes past the step of its counter."""
-        code = self.program.code
-        step = next(pc for pc in range(head, back) if counter in code[pc].writes)
-        return not any(each.base == "bra" and each.pc < step < each.target <= back for each in code[head:back])
 
     def explore(self) -> list[State]:
         """The states at questions, in normal form."""
@@ -493,7 +488,8 @@ class Explorer:
                     over[base] = not any(self._may_start(warp, base) for warp in state.warps)
                 if over[base]:
                     del state.oracle[key]
-        gone: dict[Any, bool] = {}
+        told = {each for value in state.contents.values() for each in counters_in(value)}
+        gone: dict[Any, bool] = dict.fromkeys(told, False)  # what lies in shared memory may yet be loaded
         for answers in (state.oracle, state.facts):
             for key in [key for key in answers if counters_in(key)]:
                 for each in counters_in(key):
@@ -547,8 +543,8 @@ class Explorer:
             low, high = old[(at, difference)]
             if at == base:
                 low, high = _lowered(low, high, by, self.machine.divisor(at, difference), self.machine.constants(at))
-            (start, *rest), asked = lowered(at), lowered(Affine(difference, 0))
-            state.oracle[(lowered(Affine(start, 0)).terms, *rest), asked.terms] = low, high
+            start, asked = lowered(Affine(at[0], 0)), lowered(Affine(difference, 0))  # with terms in their order
+            state.oracle[(start.terms, *lowered(at)[1:]), asked.terms] = low, high
 
     def _rename(self, state: State) -> None:
         """Names events in the order in which a walk through the state meets them; forgets those nothing asks for."""

@@ -13,12 +13,12 @@ from functools import lru_cache
 from math import gcd, lcm
 from typing import Any
 
-from minitile.proof.constants import constants, generations, growing, subtracted
+from minitile.proof.constants import always_grows, constants, generations, growing, subtracted
 from minitile.proof.launches import implied as consequences
 from minitile.proof.operations import computed, is_real
 from minitile.proof.shortcuts.blocks import Block
 from minitile.proof.state import ALL, State, Warp, lanes_in
-from minitile.proof.text import INTEGER, Instruction, Launch, Program, Refused, wide
+from minitile.proof.text import INTEGER, Instruction, Launch, Loop, Program, Refused, wide
 from minitile.proof.values import (
     NEAR,
     SMALL,
@@ -83,6 +83,7 @@ _FORMS = {
         "selp": r"selp\.[subf](32|64)",
         "shfl": r"shfl\.sync\.idx\.b32",
         "bfly": r"shfl\.sync\.bfly\.b32",
+        "redux": r"redux\.sync\.add\.[su]32",
         "vote": r"vote\.sync\.(?:(?:any|all)\.pred|ballot\.b32)",
     }.items()
 }
@@ -136,6 +137,7 @@ class Registers:
         self.asked = False  # whether an answer was made use of
         self.left: dict[tuple[Any, ...], tuple[Value, ...]] = {}  # what blocks leave, by place and what they read
         self.literals: dict[str, Value] = {}
+        self.rounds_of: dict[int, tuple[Loop, ...] | None] = {}
         self.in_grid = consequences.least_by_grid(launch.grid)
         self.wide = {name for each in program.code for name in wide(each)}
         self.wanted: dict[Any, int] = {}  # moduli by which counters would have to be known
@@ -353,6 +355,16 @@ class Registers:
             known &= truth in (0, 1)
             lanes |= (truth != skipped) << n
         return lanes, known
+
+    def enclosing(self, pc: int) -> tuple[Loop, ...] | None:
+        """The loops around an instruction, if it is come to again only with one of their counters grown; else None."""
+        if pc not in self.rounds_of:
+            code = self.program.code
+            ways = [each.pc for each in code if each.base == "bra" and 0 <= each.target <= pc <= each.pc]
+            loops = tuple(loop for loop in self.program.loops if loop.back in ways)
+            grow = all(always_grows(code, loop) for loop in loops)
+            self.rounds_of[pc] = loops if grow and len(loops) == len(ways) else None
+        return self.rounds_of[pc]
 
     def instance(self, warp: Warp, pc: int) -> tuple[Any, ...]:
         """The values of the counters of the loops around an instruction, of those that have loops within."""
@@ -646,6 +658,13 @@ class Registers:
             lanes = lanes_of(self.value(warp, args[1]))
             if all(launch_wide(v) for v in lanes):
                 return join(tuple(lanes[n ^ int(args[2], 0) & 31] for n in range(32)))
+        if form == "redux" and self.value(warp, args[2]) in (ALL, -1):
+            lanes = lanes_of(self.value(warp, args[1]))
+            if all(launch_wide(v) for v in lanes):
+                total: Value = 0
+                for v in lanes:
+                    total = binary("add", "u32", total, v)
+                return total
         if form == "vote":
             return UNIFORM
         return computed(op, tuple(UNIFORM if is_real(arg) else self.operand(warp, arg, 64) for arg in args[1:]))

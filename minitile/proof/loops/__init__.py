@@ -10,6 +10,7 @@
 | `wide` | counters of 64 bits, pointers among them |
 | `strides` | counters that grow by a register |
 | `sums` | numbers that are moved on; other registers that grow once a round; starts of counters |
+| `told` | rounds of loops whose end shared memory or an atomic operation tells |
 
 Each rewrite says what must hold of the statements (its precondition), and leaves alone what does not have it
 (tests/proof/test_loops.py). tests/proof/loops_by_chance.py executes texts before and after.
@@ -26,6 +27,7 @@ from minitile.proof.loops.retries import polls, waits
 from minitile.proof.loops.rotation import latches, part, rotate, straighten
 from minitile.proof.loops.strides import stepped, strided
 from minitile.proof.loops.sums import bounds, follow, numbers, starts
+from minitile.proof.loops.told import tell
 from minitile.proof.loops.unrolled import unroll
 from minitile.proof.loops.wide import narrow
 from minitile.proof.reading import Statement
@@ -49,6 +51,7 @@ REWRITES = (
     count,
     follow,
     starts,
+    tell,
 )
 
 

@@ -32,21 +32,25 @@ def straighten(flow: Flow) -> None:
 
 
 def latches(flow: Flow) -> None:
-    """The end of a loop that stands in front of its head stands behind it. Precondition: what is moved has no branches
-    and no other labels, nothing falls into it, and the last jump to it, which stands behind it, has no guard."""
+    """The end of a loop that stands in front of its head stands behind it, where the last jump leads to it. Precondition:
+    what is moved has no branches and no other labels, nothing falls into it, and that jump stands behind it."""
     begin = 1
     while begin < len(flow.items):
         end = _straight(flow, begin)
         names = flow.items[begin].labels
         jumps = [n for n, each in enumerate(flow.items) if each.args[:1] and each.args[0] in names]
         last = flow.items[jumps[-1]] if jumps else None
-        if last and jumps[-1] >= end > begin and not last.guard and last.op in ("bra", "bra.uni"):
+        if last and len(flow.items) > jumps[-1] + 1 and jumps[-1] >= end > begin and last.op in ("bra", "bra.uni"):
             block, label = flow.items[begin:end], flow.label()
             head = flow.items[end]
             flow.items[end] = replace(head, labels=(*head.labels, label))
-            jump = Statement(last.line, (), "", False, "bra", (label,))
-            block[0] = replace(block[0], labels=(*last.labels, *names))
-            flow.items[jumps[-1] : jumps[-1] + 1] = [*block, jump]
+            jump, first = Statement(last.line, (), "", False, "bra", (label,)), list[Statement]()
+            if last.guard:
+                passing, behind = flow.label(), flow.items[jumps[-1] + 1]
+                flow.items[jumps[-1] + 1] = replace(behind, labels=(*behind.labels, passing))
+                first = [replace(last, negated=not last.negated, args=(passing,))]
+            block[0] = replace(block[0], labels=(*(() if first else last.labels), *names))
+            flow.items[jumps[-1] : jumps[-1] + 1] = [*first, *block, jump]
             del flow.items[begin:end]
         begin += 1
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from minitile.proof import barriers
 from minitile.proof.branches import ATOMIC_OF_SHARED, CP_ASYNC, IDLE_FENCES, SHARED, TENSOR_STORES, Branches, is_access
+from minitile.proof.divergence import meet
 from minitile.proof.events import Footprint, MBarrier, replace
 from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import WINDOW, Fork, Question, Residue
@@ -118,8 +119,7 @@ class Machine(Branches):
         """Executes an instruction; False: the warp is blocked. Raises Refused and Fork."""
         if warp.at >= 0 or warp.done:
             return False
-        while warp.stack and warp.stack[-1][0] == warp.pc:
-            warp.mask, warp.stack = warp.stack[-1][1], warp.stack[:-1]
+        meet(warp)
         each = self.program.code[warp.pc]
         block = self.blocks[warp.pc]
         if block and warp.mask == ALL:

@@ -3,6 +3,7 @@
 | module | what it rewrites |
 |---|---|
 | `division` | a product by a factor and a shift, where that is a division |
+| `layout` | blocks that stand in front of what leads to them |
 | `retries` | waits that are tried again behind arithmetic, or after a while |
 | `rotation` | loops that are tested at their head, or by two truths; branches around jumps |
 | `unrolled` | loops of a few rounds at most |
@@ -23,8 +24,9 @@ from collections.abc import Callable, Sequence
 from minitile.proof.loops.counters import copies, count, offsets
 from minitile.proof.loops.division import quotients
 from minitile.proof.loops.flow import Flow
+from minitile.proof.loops.layout import arrange
 from minitile.proof.loops.retries import polls, waits
-from minitile.proof.loops.rotation import latches, part, rotate, straighten
+from minitile.proof.loops.rotation import part, rotate, straighten
 from minitile.proof.loops.strides import stepped, strided
 from minitile.proof.loops.sums import bounds, follow, numbers, starts
 from minitile.proof.loops.told import tell
@@ -35,8 +37,8 @@ from minitile.proof.reading import Statement
 REWRITES = (
     quotients,
     numbers,
+    arrange,
     straighten,
-    latches,
     polls,
     waits,
     rotate,

@@ -2,7 +2,6 @@
 
 before                               after
 `@p bra X; bra Y; X:`                `@!p bra Y; X:`
-`bra H; L: end; H: …; bra L`         `bra H; H: …; L: end; bra H`
 `H: head; @p bra X; body; bra H; X:` `H: head; @p bra X; B: body; head; @!p bra B; X:`
 `p = a && i < n; @p bra H; X:`       `p = …; @!a bra X; @(i < n) bra H; X:`
 """
@@ -13,7 +12,6 @@ import re
 from dataclasses import replace
 
 from minitile.proof.loops.flow import Flow
-from minitile.proof.reading import Statement
 
 LONGEST_HEAD = 64  # statements that are copied to the end of a loop, at most
 
@@ -29,44 +27,6 @@ def straighten(flow: Flow) -> None:
             del flow.items[n + 1]
         else:
             n += 1
-
-
-def latches(flow: Flow) -> None:
-    """The end of a loop that stands in front of its head stands behind it, where the last jump leads to it. Precondition:
-    what is moved has no branches and no other labels, nothing falls into it, and that jump stands behind it."""
-    begin = 1
-    while begin < len(flow.items):
-        end = _straight(flow, begin)
-        names = flow.items[begin].labels
-        jumps = [n for n, each in enumerate(flow.items) if each.args[:1] and each.args[0] in names]
-        last = flow.items[jumps[-1]] if jumps else None
-        if last and len(flow.items) > jumps[-1] + 1 and jumps[-1] >= end > begin and last.op in ("bra", "bra.uni"):
-            block, label = flow.items[begin:end], flow.label()
-            head = flow.items[end]
-            flow.items[end] = replace(head, labels=(*head.labels, label))
-            jump, first = Statement(last.line, (), "", False, "bra", (label,)), list[Statement]()
-            if last.guard:
-                passing, behind = flow.label(), flow.items[jumps[-1] + 1]
-                flow.items[jumps[-1] + 1] = replace(behind, labels=(*behind.labels, passing))
-                first = [replace(last, negated=not last.negated, args=(passing,))]
-            block[0] = replace(block[0], labels=(*(() if first else last.labels), *names))
-            flow.items[jumps[-1] : jumps[-1] + 1] = [*first, *block, jump]
-            del flow.items[begin:end]
-        begin += 1
-
-
-def _straight(flow: Flow, begin: int) -> int:
-    """Where a run of statements that begins with a label, and that nothing falls into, comes to the next label, if
-    no branch is within; else 0."""
-    before = flow.items[begin - 1]
-    if not flow.items[begin].labels or before.guard or before.op not in ("bra", "bra.uni", "ret", "exit"):
-        return 0
-    end = begin
-    while end < len(flow.items) and (end == begin or not flow.items[end].labels):
-        if flow.items[end].op.startswith(("bra", "ret", "exit", "trap")):
-            return 0
-        end += 1
-    return end if end < len(flow.items) else 0
 
 
 def rotate(flow: Flow) -> None:
@@ -157,4 +117,4 @@ def _is_test(flow: Flow, truth: str, head: int, end: int) -> bool:
     return [] in made and len(grown) == 1
 
 
-__all__ = ["latches", "part", "rotate", "straighten"]
+__all__ = ["part", "rotate", "straighten"]

@@ -48,7 +48,9 @@ def arrange(flow: Flow) -> None:
     for u, v in ways:
         if above[u] >> v & 1:
             loops[v] = loops.get(v, 0) | _loop(blocks, u, v)
-    _write(flow, blocks, list(_laid(blocks, loops, 0, sum(1 << n for n in order))))
+    held = [sum(above[v] >> n & 1 for v in order) for n in range(len(blocks))]
+    few = [replace(each, ways=tuple(sorted(each.ways, key=lambda n: held[n] if n >= 0 else 0))) for each in blocks]
+    _write(flow, blocks, list(_laid(few, loops, 0, sum(1 << n for n in order))))
 
 
 def _blocks(flow: Flow) -> list[_Block] | None:
@@ -124,7 +126,7 @@ def _loop(blocks: list[_Block], back: int, head: int) -> int:
 
 def _laid(blocks: list[_Block], loops: dict[int, int], head: int, among: int) -> Iterable[int]:
     """The blocks of a loop, or of the whole text, in order: each loop within in one piece, behind all that leads to
-    its head and in front of all that it leads to."""
+    its head and in front of all that it leads to; of two ways the one first that less lies behind."""
     of = {}  # the head of the outermost loop within that holds a block, else the block
     for inner in sorted(loops, key=lambda n: -loops[n].bit_count()):
         if inner != head and among >> inner & 1 and inner not in of and loops[inner] & ~among == 0:
@@ -145,20 +147,21 @@ def _laid(blocks: list[_Block], loops: dict[int, int], head: int, among: int) ->
 
 def _write(flow: Flow, blocks: list[_Block], order: list[int]) -> None:
     items, out = flow.items, list[Statement]()
-    names = {n: flow.label() for n in order}
+    names, passed = {n: flow.label() for n in order}, tuple[str, ...]()
     for place, n in enumerate(order):
         each = blocks[n]
         behind = order[place + 1] if place + 1 < len(order) else -1
         code = items[each.begin : each.end]
-        code[0] = replace(code[0], labels=(*code[0].labels, names[n]))
+        code[0] = replace(code[0], labels=(*passed, *code[0].labels, names[n]))
+        passed = ()
         last, (falls, jumps) = code[-1], each.ways
         if falls >= 0 and falls != behind:
             if last.guard and last.op in _JUMPS and jumps == behind:
                 code[-1] = replace(last, negated=not last.negated, args=(names[falls],))
             else:
                 code.append(made(last.line, "bra", names[falls]))
-        elif falls < 0 and jumps == behind and jumps >= 0 and len(code) > 1:
-            code.pop()
+        elif falls < 0 and jumps == behind and jumps >= 0:
+            passed = code.pop().labels if len(code) == 1 else ()
         out += code
     flow.items = out
 

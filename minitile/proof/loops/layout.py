@@ -163,7 +163,8 @@ def _write(flow: Flow, blocks: list[_Block], order: list[int]) -> None:
         elif falls < 0 and jumps == behind and jumps >= 0:
             passed = code.pop().labels if len(code) == 1 else ()
         out += code
-    flow.items = out
+    used = {arg for each in out if each.op in _JUMPS for arg in each.args}
+    flow.items = [replace(each, labels=tuple(name for name in each.labels if name in used)) for each in out]
 
 
 __all__ = ["arrange"]

@@ -298,7 +298,9 @@ def test_what_an_unknown_may_be():
     assert binary("rem", "s32", TOP, 8) is TOP
     assert binary("sub", "s32", 5, Among(0, 1, 2)) is TOP
     assert binary("add", "s64", Among(0, 1, 2), 1) is TOP
-    assert binary("and", "b32", Among(-4, 1, 8), 7) is TOP
+    assert binary("and", "b32", Among(-4, 1, 8), 7) == Among(0, 1, 8)
+    assert binary("and", "b32", Among(0, 1, 1024), 1020) == Among(0, 4, 256)
+    assert binary("and", "b32", Among(0, 4, 2), 7) == Among(0, 4, 2)
 
 
 def test_divisors():

@@ -199,6 +199,14 @@ def made(line: int, op: str, *args: str) -> Statement:
 _QUIET = ("bra", "st.global", "red.global", "prefetch", "nanosleep")
 
 
+_MEETINGS = ("bar.", "barrier.", "mbarrier.", "cp.", "wgmma.", "mma.", "ldmatrix.", "stmatrix.", "shfl.", "vote.", "redux.")
+
+
+def synchronises(flow: Flow, head: int, back: int) -> bool:
+    """Whether a loop does what lanes, warps or copies meet in; any number of rounds of others may be passed at once."""
+    return any(each.op.startswith(_MEETINGS) for each in flow.items[head:back])
+
+
 def only_quiet(flow: Flow, head: int, back: int) -> bool:
     """Whether a loop does no more than to compute, and to access global memory."""
     return all(each.op.startswith(_QUIET) or flow.only_computes(each) for each in flow.items[head:back])
@@ -226,4 +234,4 @@ def added(each: Statement) -> tuple[str, int] | None:
     return None
 
 
-__all__ = ["ALIASES", "INTEGER", "NEGATED", "SWAPPED", "Flow", "added", "made", "number", "only_quiet"]
+__all__ = ["ALIASES", "INTEGER", "NEGATED", "SWAPPED", "Flow", "added", "made", "number", "only_quiet", "synchronises"]

@@ -12,7 +12,7 @@ import re
 from dataclasses import replace
 
 from minitile.proof.loops.counters import tested
-from minitile.proof.loops.flow import ALIASES, SWAPPED, Flow, made, only_quiet
+from minitile.proof.loops.flow import ALIASES, SWAPPED, Flow, made, synchronises
 from minitile.proof.reading import Statement
 
 _COMPARISON = re.compile(r"setp\.(\w\w)\.([sub]32)")
@@ -153,10 +153,10 @@ def stepped(flow: Flow) -> None:
     """A loop whose test is `t < n` or `t <= n`, where t grows by S, is tested by how often t has grown.
 
     Precondition: in the loop t is written by its step only, S and n are not, and each round comes past the step and the
-    test, which stands behind it. What must hold of S, t and n is put in front as for `strided`.
+    test, which stands behind it; it synchronises (else lanes may go around it by themselves). What must hold of S, t and n is put in front as for `strided`.
     """
     for branch in [flow.items[back] for _, back in flow.loops()]:
-        if (loop := flow.loop_of(branch)) is None or (test := tested(flow, *loop)) is None or only_quiet(flow, *loop):
+        if (loop := flow.loop_of(branch)) is None or (test := tested(flow, *loop)) is None or not synchronises(flow, *loop):
             continue
         place, how, kind = test
         t, n = flow.items[place].args[1:]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from minitile.proof.loops.flow import ALIASES, INTEGER, NEGATED, SWAPPED, Flow, made, only_quiet
+from minitile.proof.loops.flow import ALIASES, INTEGER, NEGATED, SWAPPED, Flow, made, synchronises
 from minitile.proof.reading import Statement
 
 _STEP = re.compile(r"add\.[su]64")
@@ -21,10 +21,10 @@ def narrow(flow: Flow) -> None:
     Precondition: in the loop t is written by its step only, and neither k nor n; each round comes past the step and the
     test, and past the sum with a number that is tested. That t, n and their differences do not wrap around is assumed
     (docs/proof.md), so t < n just if j < n - start, without a sign too; a t that goes down is left alone then, since it
-    may never be below n. So are loops that only compute.
+    may never be below n. So are loops that do not synchronise.
     """
     for branch in [flow.items[back] for _, back in flow.loops()]:
-        if (loop := flow.loop_of(branch)) is not None and not only_quiet(flow, *loop):
+        if (loop := flow.loop_of(branch)) is not None and synchronises(flow, *loop):
             _copied(flow, *loop)
             _narrowed(flow, *loop)
 

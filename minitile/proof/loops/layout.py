@@ -161,7 +161,8 @@ def _write(flow: Flow, blocks: list[_Block], order: list[int]) -> None:
             else:
                 code.append(made(last.line, "bra", names[falls]))
         elif falls < 0 and jumps == behind and jumps >= 0:
-            passed = code.pop().labels if len(code) == 1 else ()
+            jump = code.pop()
+            passed = () if code else jump.labels  # nothing is left of a block that only jumps there
         out += code
     used = {arg for each in out if each.op in _JUMPS for arg in each.args}
     flow.items = [replace(each, labels=tuple(name for name in each.labels if name in used)) for each in out]

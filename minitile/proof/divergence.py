@@ -1,7 +1,7 @@
 """Branches that lanes of a warp take differently: which lanes go on, and where the others wait for them.
 
-Lanes meet where all ways from the branch come past first. If that is one of the two places that the branch leads to,
-the lanes that go there wait there; else each way is taken up to there, one after the other.
+Lanes meet where all ways from the branch come past first. If that is one of the two places that the branch leads
+to, the lanes that go there wait there; else each way is taken up to there, one after the other.
 `Warp.stack` holds where lanes wait, and which go on from there.
 """
 
@@ -57,8 +57,8 @@ AGAIN = 0  # instead of a mask: where lanes come, others have yet to take their 
 
 
 def diverge(join: int, warp: Warp, each: Instruction, taken: int) -> None:
-    """Lanes part at a branch; `join`: where all ways from it come past. Those that pass the branch by go on first; where
-    they come to the join the others begin at the branch's target."""
+    """Lanes part at a branch; `join`: where all ways from it come past. Those that pass the branch by go on; where they
+    come to the join the others begin at the branch's target."""
     left = warp.mask & ~taken
     if join < 0:
         raise Refused(each.line, "lanes of a warp part here, and do not meet again")

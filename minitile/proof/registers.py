@@ -14,6 +14,7 @@ from math import gcd, lcm
 from typing import Any
 
 from minitile.proof.constants import always_grows, constants, generations, growing, subtracted
+from minitile.proof.conversions import low_half, of_half, selected, sign_extended, zero_extended
 from minitile.proof.launches import implied as consequences
 from minitile.proof.operations import computed, is_real
 from minitile.proof.shortcuts.blocks import Block
@@ -25,7 +26,6 @@ from minitile.proof.values import (
     TOP,
     UNIFORM,
     Affine,
-    Among,
     Counter,
     Predicate,
     Ticket,
@@ -41,7 +41,6 @@ from minitile.proof.values import (
     lanes_of,
     launch_wide,
     logic,
-    made,
     negate,
     not_negative,
     of_a_lane,
@@ -224,9 +223,9 @@ class Registers:
         bases = {each.base for each in counters_in(value)}
         for loop in self.program.loops:
             counter = self.value(warp, loop.counter)
-            if any(each.base in bases for each in counters_in(counter)):
-                if found := residue_asked(self.value(warp, loop.bound)):
-                    return found
+            counts = any(each.base in bases for each in counters_in(counter))
+            if counts and (found := residue_asked(self.value(warp, loop.bound))):
+                return found
         return None
 
     def address(self, warp: Warp, arg: str, lanes: int, line: int) -> tuple[int, ...]:
@@ -632,7 +631,7 @@ class Registers:
             less = (1 << 32) - (said[0] == "not.b")  # ~v is -1 - v
             return by_lane(lambda v: binary("sub", "s32", less % (1 << 32), v), self.operand(warp, args[1], 32))
         if form == "wide16":
-            a, b = (by_lane(lambda v: _half(said[0], v), self.operand(warp, arg, 16)) for arg in args[1:3])
+            a, b = (by_lane(lambda v: of_half(said[0], v), self.operand(warp, arg, 16)) for arg in args[1:3])
             return by_lane(lambda x, y: binary("mul", "s32", x, y), a, b)
         if form == "wide":
             a, b = (self.converted(self.operand(warp, arg, 32), f"cvt.{said[0]}64.{said[0]}32") for arg in args[1:3])
@@ -650,7 +649,7 @@ class Registers:
         if form == "selp":
             width = int(said[0])
             a, b = (self.operand(warp, arg, width) for arg in args[1:3])
-            return by_lane(_select, a, b, self.value(warp, args[3]))
+            return by_lane(selected, a, b, self.value(warp, args[3]))
         if form == "shfl" and args[2] == "0" and args[3] == "31":
             value = lanes_of(self.value(warp, args[1]))[0]
             return TOP if isinstance(value, Ticket) else value
@@ -737,10 +736,10 @@ class Registers:
             into = -1 if op.startswith("cvta.to.shared") else 1 if op.startswith("cvta.shared") else 0
             return by_lane(lambda v: binary("add" if into > 0 else "sub", "s64", v, WINDOW), value) if into else value
         if op == "cvt.s64.s32":
-            return by_lane(lambda v: _extended(v), value)
+            return by_lane(lambda v: sign_extended(v), value)
         if op == "cvt.u64.u32":
-            return by_lane(_zero_extended, value)
-        return by_lane(_low, value)
+            return by_lane(zero_extended, value)
+        return by_lane(low_half, value)
 
 
 def _without_sign(value: Value) -> bool:
@@ -785,43 +784,6 @@ def _compared(name: str, kind: str, a: Value, b: Value) -> Value:
 
 def _of_lanes(name: str, kind: str, a: Value, b: Value) -> Value:
     return unknown(a, b) if isinstance(a, Counter) or isinstance(b, Counter) else compare(name, kind, a, b)
-
-
-def _select(a: Value, b: Value, p: Value) -> Value:
-    if p in (0, 1):
-        return a if p == 1 else b
-    if a == b and a is not TOP and a is not UNIFORM:
-        return a
-    a, b = rounds(a), rounds(b)
-    if isinstance(p, Predicate) and launch_wide(a) and launch_wide(b):
-        return made("selp", (p, a, b))
-    return unknown(a, b, p)
-
-
-def _low(value: Value) -> Value:
-    if isinstance(value, int):
-        return value % (1 << 32)
-    return made("low", value) if isinstance(value, Affine) else unknown(value)
-
-
-def _half(kind: str, value: Value) -> Value:
-    """A number of 16 bits as one of 32."""
-    if isinstance(value, int):
-        return (signed(value, 16) if kind == "s" else value) % (1 << 32)
-    if isinstance(value, Among) and 0 <= value.low <= value.low + value.step * (value.count - 1) < 1 << 15:
-        return value
-    return unknown(rounds(value))
-
-
-def _zero_extended(value: Value) -> Value:
-    return without_sign(rounds(value))
-
-
-def _extended(value: Value) -> Value:
-    if isinstance(value, int):
-        return signed(value, 32) % (1 << 64)
-    value = rounds(value)
-    return value if isinstance(value, Affine) else unknown(value)
 
 
 __all__ = ["FAR", "Fork", "Question", "Registers", "Residue", "is_symbol"]

@@ -561,8 +561,9 @@ def _loops(
     code: list[Instruction], regions: Mapping[int, Region]
 ) -> tuple[tuple[Loop, ...], frozenset[int], frozenset[int], dict[int, str]]:
     """Counted loops, and the backward branches of others, those that are quiet first; a backward branch that belongs to
-    a wait is none. Those whose rounds are counted (loops/told.py) are among both. Those whose test hangs on shared memory may hold no counted loop, else they are refused. All others
-    are stepped: with the reason why they are not counted, for when the test is not a number that is known."""
+    a wait is none. Those whose rounds are counted because they are told their end (loops/told.py) are among both. Other
+    ones whose test hangs on shared memory may hold no counted loop, else they are refused. All others are stepped: with
+    the reason why they are not counted, for when the test is not a number that is known."""
     out, spins, told, whiles, stepped = [], set[int](), set[int](), {}, {}
     for each in code:
         if each.base != "bra" or each.target > each.pc:

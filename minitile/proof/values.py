@@ -390,8 +390,8 @@ def among(name: str, kind: str, a: Value, b: Value) -> Value:
     if kind[1:] != "32":
         return TOP
     found: Among | None = None
-    within = name == "and" and isinstance(b, int) and isinstance(a, Among)
-    within = within and a.low >= 0 and not b & (b + 1) and a.low + a.step * (a.count - 1) <= b
+    within = name == "and" and isinstance(a, Among) and isinstance(b, int) and a.low >= 0 and not b & (b + 1)
+    within = within and a.low + a.step * (a.count - 1) <= b  # the mask leaves it as it is
     if isinstance(b, int) and (a is TOP or (name == "and" and not within)):
         if name == "and" and 0 <= b < 1 << 31:
             step = b & -b or 1

@@ -199,7 +199,19 @@ def made(line: int, op: str, *args: str) -> Statement:
 _QUIET = ("bra", "st.global", "red.global", "prefetch", "nanosleep")
 
 
-_MEETINGS = ("bar.", "barrier.", "mbarrier.", "cp.", "wgmma.", "mma.", "ldmatrix.", "stmatrix.", "shfl.", "vote.", "redux.")
+_MEETINGS = (
+    "bar.",
+    "barrier.",
+    "mbarrier.",
+    "cp.",
+    "wgmma.",
+    "mma.",
+    "ldmatrix.",
+    "stmatrix.",
+    "shfl.",
+    "vote.",
+    "redux.",
+)
 
 
 def synchronises(flow: Flow, head: int, back: int) -> bool:

@@ -18,11 +18,11 @@ _JUMPS = ("bra", "bra.uni")
 
 @dataclass(frozen=True)
 class _Block:
-    """Statements begin … end - 1; `ways`: blocks that follow, the one that is not jumped to first (-1: there is none)."""
+    """Statements begin … end - 1; `ways`: blocks that follow, first the one that is not jumped to; -1: none."""
 
     begin: int
     end: int
-    ways: tuple[int, int]
+    ways: tuple[int, ...]
 
     def following(self) -> tuple[int, ...]:
         return tuple(n for n in self.ways if n >= 0)
@@ -127,7 +127,7 @@ def _loop(blocks: list[_Block], back: int, head: int) -> int:
 def _laid(blocks: list[_Block], loops: dict[int, int], head: int, among: int) -> Iterable[int]:
     """The blocks of a loop, or of the whole text, in order: each loop within in one piece, behind all that leads to
     its head and in front of all that it leads to; of two ways the one first that less lies behind."""
-    of = {}  # the head of the outermost loop within that holds a block, else the block
+    of: dict[int, int] = {}  # the head of the outermost loop within that holds a block, else the block
     for inner in sorted(loops, key=lambda n: -loops[n].bit_count()):
         if inner != head and among >> inner & 1 and inner not in of and loops[inner] & ~among == 0:
             of.update((n, inner) for n in range(len(blocks)) if loops[inner] >> n & 1 and n not in of)

@@ -3,7 +3,8 @@
 before                                    after
 `t = X; while (t < n) { …; t = t + S; }`  `t = X; v = 0; while (v < (n - X + S - 1) / S) { …; v += 1; t = X + v·S; }`
 
-`strided` does so in the whole text, so that all tests of t agree; `stepped` in one loop, whatever is done with t elsewhere.
+`strided` does so in the whole text, so that all tests of t agree; `stepped` in one loop, whatever is done with t
+elsewhere.
 """
 
 from __future__ import annotations
@@ -153,10 +154,15 @@ def stepped(flow: Flow) -> None:
     """A loop whose test is `t < n` or `t <= n`, where t grows by S, is tested by how often t has grown.
 
     Precondition: in the loop t is written by its step only, S and n are not, and each round comes past the step and the
-    test, which stands behind it; it synchronises (else lanes may go around it by themselves). What must hold of S, t and n is put in front as for `strided`.
+    test, which stands behind it; it synchronises (else lanes may go around it by themselves). What must hold of S, t
+    and n is put in front as for `strided`.
     """
     for branch in [flow.items[back] for _, back in flow.loops()]:
-        if (loop := flow.loop_of(branch)) is None or (test := tested(flow, *loop)) is None or not synchronises(flow, *loop):
+        if (
+            (loop := flow.loop_of(branch)) is None
+            or (test := tested(flow, *loop)) is None
+            or not synchronises(flow, *loop)
+        ):
             continue
         place, how, kind = test
         t, n = flow.items[place].args[1:]

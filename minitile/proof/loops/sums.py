@@ -33,25 +33,28 @@ def numbers(flow: Flow) -> None:
 
 
 _FIXED = re.compile(r"ld\.param\.[bsu](?:32|64)|mov\.[bsu]32")
+_PLACE = re.compile(r"\[\w+\]|%n?ctaid\.[xyz]")
 
 
 def bounds(flow: Flow) -> None:
-    """A parameter that is loaded again in each round, and then tested, is loaded in front of the loop.
+    """A parameter that is loaded again in each round, and then tested, is loaded in front of all.
 
     Precondition: the loop writes the register there only, and each round comes past it before the test.
     """
-    for head, back in flow.loops():
-        for n in flow.defined(flow.items[back].guard, head, back - 1)[-1:]:
-            for arg in flow.items[n].args[1:] if flow.items[n].op.startswith("setp.") else ():
-                written = flow.defined(arg, head, back) if arg.startswith("%") else []
-                each = flow.items[written[0]] if len(written) == 1 else None
-                if each is None or each.guard or written[0] > n or not flow.is_always(written[0], head, back):
-                    continue
-                if _FIXED.fullmatch(each.op) and len(each.args) == 2 and re.fullmatch(r"\[\w+\]|%n?ctaid\.[xyz]", each.args[1]):
-                    own, test = flow.register(), flow.items[n]
-                    flow.items[n] = replace(test, args=tuple(own if a == arg else a for a in test.args))
-                    flow.insert(0, [replace(each, labels=(), args=(own, each.args[1]))])
-                    return bounds(flow)  # places have moved
+    for branch in [flow.items[back] for _, back in flow.loops()]:
+        if (loop := flow.loop_of(branch)) is None or not (tests := flow.defined(branch.guard, loop[0], loop[1] - 1)):
+            continue
+        test = flow.items[tests[-1]]
+        for arg in test.args[1:] if test.op.startswith("setp.") else ():
+            written = flow.defined(arg, *loop) if arg.startswith("%") else []
+            each = flow.items[written[0]] if len(written) == 1 else test
+            always = each is not test and written[0] < tests[-1] and flow.is_always(written[0], *loop)
+            if always and not each.guard and _FIXED.fullmatch(each.op) and _PLACE.fullmatch(each.args[-1]):
+                own = flow.register()
+                args = tuple(own if a == arg else a for a in test.args)
+                flow.items[tests[-1]] = replace(test, args=args)
+                flow.insert(0, [replace(each, labels=(), args=(own, each.args[1]))])
+                break
 
 
 def follow(flow: Flow) -> None:

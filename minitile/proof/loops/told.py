@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from minitile.proof.loops.counters import form_of
-from minitile.proof.loops.flow import Flow, made
+from minitile.proof.loops.flow import Flow, made, synchronises
 from minitile.proof.reading import Statement
 
 _TELLS = re.compile(r"ld\.shared.*|atom(?:\.\w+)*\.global.*")
@@ -17,15 +17,20 @@ _TELLS = re.compile(r"ld\.shared.*|atom(?:\.\w+)*\.global.*")
 
 def tell(flow: Flow) -> None:
     """Rounds are counted, so that loops within have an instance for each round, and what the loop is told is a number
-    of its round. Precondition: no other branch goes back to the head; the loop has another loop within, or draws what
-    it is told from global memory."""
+    of its round. Precondition: no other branch goes back to the head; the loop synchronises; it has another loop within,
+    or draws what it is told from global memory."""
     for branch in [flow.items[back] for _, back in flow.loops()]:
         if (loop := flow.loop_of(branch)) is None:
             continue
         head, back = loop
         ways = [n for n, each in enumerate(flow.items) if n >= head and flow.target(each) == head]
         counted = form_of(flow, head, back)
-        if ways != [back] or (counted and counted.direct) or not _is_told(flow, head, back):
+        if (
+            ways != [back]
+            or (counted and counted.direct)
+            or not _is_told(flow, head, back)
+            or not synchronises(flow, head, back)
+        ):
             continue
         v, line = flow.register(), flow.items[head].line
         flow.insert(head, [Statement(line, (), "", False, "~round", (v,)), made(line, "add.s32", v, v, "1")])
@@ -34,7 +39,11 @@ def tell(flow: Flow) -> None:
 
 def _is_told(flow: Flow, head: int, back: int) -> bool:
     inside = flow.items[head:back]
-    within = any(head <= flow.target(each) <= n + head and each.guard for n, each in enumerate(inside) if not _waits(flow, n + head))
+    within = any(
+        head <= flow.target(each) <= n + head and each.guard
+        for n, each in enumerate(inside)
+        if not _waits(flow, n + head)
+    )
     names, grown = {flow.items[back].guard}, True
     while grown:
         size = len(names)

@@ -17,7 +17,7 @@ _TELLS = re.compile(r"ld\.shared.*|atom(?:\.\w+)*\.global.*")
 
 def tell(flow: Flow) -> None:
     """Rounds are counted, so that loops within have an instance for each round, and what the loop is told is a number
-    of its round. Precondition: no other branch goes back to the head; the loop synchronises; it has another loop within,
+    of its round. Precondition: no other branch goes back to the head; the loop synchronises; it has a loop within,
     or draws what it is told from global memory."""
     for branch in [flow.items[back] for _, back in flow.loops()]:
         if (loop := flow.loop_of(branch)) is None:

@@ -204,7 +204,9 @@ class Machine(Branches):
                     raise Refused(each.line, f"by some lanes of a warp: {each.text}")
             if each.base == "mma" and lanes != ALL:
                 raise Refused(each.line, "a product by some lanes of a warp")
-            if each.base == "ld" and not op.startswith(("ld.param.", "ld.global.", "ld.const.", "ld.local.", *ATOMIC)):
+            if each.base == "ld" and not op.startswith(
+                ("ld.param.", "ld.global.", "ld.volatile.global.", "ld.const.", "ld.local.", *ATOMIC)
+            ):
                 raise Refused(each.line, f"not known: {each.op}")
             self.arithmetic(state, warp, each, lanes)
             if self.draws and names_truth(each):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from minitile.proof.divergence import diverge, is_known, joins
+from minitile.proof.divergence import diverge, joins
 from minitile.proof.products import Products
 from minitile.proof.registers import Fork
 from minitile.proof.shortcuts.blocks import Block
@@ -343,14 +343,6 @@ class Branches(Products):
             self._lose(warp, each, warp.mask)
 
     def branch(self, state: State, warp: Warp, each: Instruction) -> None:
-        if (
-            len(warp.stack) > 1
-            and warp.stack[-1][0] == each.pc + 1
-            and warp.stack[-2][0] == each.target
-            and not each.guard
-        ):
-            warp.pc += 1  # the other way of a branch of divergent lanes
-            return
         if each.pc in self.program.spins:
             self._spun(warp, each)
             warp.pc += 1
@@ -364,7 +356,7 @@ class Branches(Products):
             if not known and asked and not self.computes[each.pc]:
                 taken, known = self.lanes(state, warp, each), True
             parts = known and arms and taken not in (0, warp.mask)
-            if not known or (parts and not is_known(self.program.code, self.joins[each.pc], each)):
+            if not known or (parts and self.joins[each.pc] < 0):
                 whole = warp.mask
                 if each.target == self.open[each.pc]:  # those that are known to be there execute nothing of it
                     warp.mask = self.sides(state, warp, each)[1]
@@ -392,7 +384,7 @@ class Branches(Products):
         elif not taken:
             warp.pc += 1
         else:
-            diverge(self.program.code, self.joins[each.pc], warp, each, taken)
+            diverge(self.joins[each.pc], warp, each, taken)
 
     def _spun(self, warp: Warp, each: Instruction) -> None:
         """Some number of rounds of a quiet loop: nothing is known of what they compute."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from minitile.proof.text import ATOMIC, INTEGER, Loop, Program
+from minitile.proof.text import ATOMIC, INTEGER, Instruction, Loop, Program
 from minitile.proof.values import NEAR, SMALL
 
 _KEEPS_COUNTER = ("mov", "add", "sub", "mad", "selp", "shfl", "cvt")
@@ -52,9 +52,15 @@ def _of_quotients(program: Program) -> list[int]:
     return found
 
 
+def always_grows(code: Sequence[Instruction], loop: Loop) -> bool:
+    """Whether each round of a loop comes past the step of its counter."""
+    step = next(pc for pc in range(loop.head, loop.back) if loop.counter in code[pc].writes)
+    return not any(i.base == "bra" and i.pc < step < i.target <= loop.back for i in code[loop.head : loop.back])
+
+
 def subtracted(program: Program) -> int:
     """What the text subtracts from counters, where it is little: shifted ones are to be above their floor by that."""
-    counters = {each.counter for each in program.loops}
+    counters = {each.counter for each in program.loops} | growing(program)
     found = [NEAR]
     for each in program.code:
         if each.base in ("add", "sub") and each.args[1] in counters and INTEGER.fullmatch(each.args[2]):
@@ -63,15 +69,24 @@ def subtracted(program: Program) -> int:
     return max(found)
 
 
-def from_numbers(program: Program) -> frozenset[str]:
-    """Counters of loops that start at numbers of the text only, and else only grow."""
-    counters = {each.counter for each in program.loops}
+def growing(program: Program) -> frozenset[str]:
+    """Registers into which nothing comes but numbers of the text, not negative, and sums and copies of such registers:
+    counters from such numbers in them only grow (Registers.result adds nothing negative to them)."""
+    writes: dict[str, list[Instruction]] = {}
     for each in program.code:
-        for name in counters.intersection(each.writes):
-            grows = each.base == "add" and each.args[1] == name and re.fullmatch(r"[1-9]\d*", each.args[2])
-            if each.guard or not (grows or (each.base == "mov" and INTEGER.fullmatch(each.args[1]))):
-                counters.discard(name)
-    return frozenset(counters)
+        for name in each.writes:
+            writes.setdefault(name, []).append(each)
+    found = set(writes)
+    while True:
+        kept = {name for name in found if all(_grows(each, found) for each in writes[name])}
+        if kept == found:
+            return frozenset(found)
+        found = kept
+
+
+def _grows(each: Instruction, among: set[str]) -> bool:
+    sums = re.fullmatch(r"mov\.[bsu]32|add\.[su]32", each.op) is not None
+    return sums and not each.guard and all(arg in among or re.fullmatch(r"\d+", arg) for arg in each.args[1:])
 
 
 def remainders(program: Program) -> frozenset[str]:
@@ -129,4 +144,4 @@ def made_of_loaded(program: Program) -> frozenset[str]:
         found |= more
 
 
-__all__ = ["constants", "from_numbers", "generations", "subtracted"]
+__all__ = ["always_grows", "constants", "generations", "growing", "subtracted"]

@@ -1,7 +1,7 @@
 """Branches that lanes of a warp take differently: which lanes go on, and where the others wait for them.
 
-Lanes meet where all ways from the branch come past first. If that is one of the two places that the branch leads to,
-the lanes that go there wait there; else only an if with an else is known, the else after the if in the text.
+Lanes meet where all ways from the branch come past first. If that is one of the two places that the branch leads
+to, the lanes that go there wait there; else each way is taken up to there, one after the other.
 `Warp.stack` holds where lanes wait, and which go on from there.
 """
 
@@ -53,54 +53,31 @@ def _places(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def diverge(code: Sequence[Instruction], join: int, warp: Warp, each: Instruction, taken: int) -> None:
-    """Lanes part at a branch; `join`: where all ways from it come past."""
+AGAIN = 0  # instead of a mask: where lanes come, others have yet to take their way from elsewhere
+
+
+def diverge(join: int, warp: Warp, each: Instruction, taken: int) -> None:
+    """Lanes part at a branch; `join`: where all ways from it come past. Those that pass the branch by go on; where they
+    come to the join the others begin at the branch's target."""
     left = warp.mask & ~taken
+    if join < 0:
+        raise Refused(each.line, "lanes of a warp part here, and do not meet again")
+    if not (warp.stack and warp.stack[-1][0] == join):
+        warp.stack += ((join, warp.mask),)
     if join in (each.target, each.pc + 1):
-        if not (warp.stack and warp.stack[-1][0] == join):
-            warp.stack += ((join, warp.mask),)
         warp.mask, warp.pc = (left, each.pc + 1) if join == each.target else (taken, each.target)
         return
-    leaves = _leaves(code, each)
-    warp.stack += ((leaves.target, warp.mask), (each.target, taken))
+    warp.stack += ((each.target, taken), (join, AGAIN))
     warp.mask, warp.pc = left, each.pc + 1
 
 
-def is_known(code: Sequence[Instruction], join: int, each: Instruction) -> bool:
-    """Whether lanes of a warp may part at a branch, of whose ways `join` is where all come past."""
-    if join in (each.target, each.pc + 1):
-        return True
-    try:
-        _leaves(code, each)
-    except Refused:
-        return False
-    return True
+def meet(warp: Warp) -> None:
+    """Lanes that have come to where others wait for them go on with these, or wait for those that have yet to come."""
+    while warp.stack and warp.stack[-1][0] == warp.pc:
+        if warp.stack[-1][1] == AGAIN:
+            (warp.pc, warp.mask), warp.stack = warp.stack[-2], warp.stack[:-2]
+        else:
+            warp.mask, warp.stack = warp.stack[-1][1], warp.stack[:-1]
 
 
-def _leaves(code: Sequence[Instruction], each: Instruction) -> Instruction:
-    """The jump that ends the first way of a forward branch, behind which the second one lies."""
-    leaves = code[each.target - 1]
-    if not (each.pc < leaves.pc < each.target < leaves.target and leaves.base == "bra" and not leaves.guard):
-        raise Refused(each.line, "lanes of a warp part here, in a form that is not known")
-    _closed(code, each, each.pc + 1, leaves.target, leaves)
-    return leaves
-
-
-def _closed(code: Sequence[Instruction], each: Instruction, begin: int, end: int, leaves: Instruction) -> None:
-    """Refused unless what lies between is entered by this branch only, and left at its end only, and neither way
-    leads into the other."""
-    middle = leaves.pc + 1
-    for i in code:
-        if i.op == "ret" and begin <= i.pc < end:
-            raise Refused(each.line, "lanes of a warp part here, in a form that is not known")
-        if i.base != "bra" or i is each or i is leaves:
-            continue
-        inside, into = begin <= i.pc < end, begin < i.target < end
-        crosses = i.target >= middle if i.pc < middle else i.target < middle
-        if inside and (not begin <= i.target <= end or crosses):
-            raise Refused(each.line, "lanes of a warp part here, in a form that is not known")
-        if not inside and into:
-            raise Refused(each.line, "a label inside of a branch that lanes of a warp take differently")
-
-
-__all__ = ["diverge", "is_known", "joins"]
+__all__ = ["diverge", "joins", "meet"]

@@ -15,6 +15,7 @@ from math import lcm, prod
 from typing import Any, TypeAlias
 
 from minitile.proof.barriers import Lap
+from minitile.proof.constants import always_grows
 from minitile.proof.registers import LAUNCH, is_symbol
 from minitile.proof.semantics import Fork, Machine, Question, Residue
 from minitile.proof.state import ALL, State, Warp, bits, without_empty
@@ -213,7 +214,7 @@ class Explorer:
         for loop in self.program.loops:
             for at, _ in self.starts[loop.counter]:
                 around = self._around(loop, at)
-                grows = {o.back for o in around if self._always_grows(o.head, o.back, o.counter)}
+                grows = {o.back for o in around if always_grows(code, o)}
                 if any(way.target <= at <= way.pc and way.pc not in grows for way in ways):
                     found.add(at)
         return frozenset(found)
@@ -221,12 +222,6 @@ class Explorer:
     def _around(self, loop: Any, at: int) -> tuple[Any, ...]:
         """The loops whose counters make the instance of a loop's counter that is set at a place, the outermost last."""
         return tuple(each for each in self.machine.around[at] if each is not loop)
-
-    def _always_grows(self, head: int, back: int, counter: str) -> bool:
-        """Whether each round of a loop comes past the step of its counter."""
-        code = self.program.code
-        step = next(pc for pc in range(head, back) if counter in code[pc].writes)
-        return not any(each.base == "bra" and each.pc < step < each.target <= back for each in code[head:back])
 
     def explore(self) -> list[State]:
         """The states at questions, in normal form."""
@@ -504,7 +499,8 @@ class Explorer:
                     over[base] = not any(self._may_start(warp, base) for warp in state.warps)
                 if over[base]:
                     del state.oracle[key]
-        gone: dict[Any, bool] = {}
+        told = {each for value in state.contents.values() for each in counters_in(value)}
+        gone: dict[Any, bool] = dict.fromkeys(told, False)  # what lies in shared memory may yet be loaded
         for answers in (state.oracle, state.facts):
             for key in [key for key in answers if counters_in(key)]:
                 for each in counters_in(key):
@@ -558,8 +554,8 @@ class Explorer:
             low, high = old[(at, difference)]
             if at == base:
                 low, high = _lowered(low, high, by, self.machine.divisor(at, difference), self.machine.constants(at))
-            (start, *rest), asked = lowered(at), lowered(Affine(difference, 0))
-            state.oracle[(lowered(Affine(start, 0)).terms, *rest), asked.terms] = low, high
+            start, asked = lowered(Affine(at[0], 0)), lowered(Affine(difference, 0))  # with terms in their order
+            state.oracle[(start.terms, *lowered(at)[1:]), asked.terms] = low, high
 
     def _rename(self, state: State) -> None:
         """Names events in the order in which a walk through the state meets them; forgets those nothing asks for."""

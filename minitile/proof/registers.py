@@ -13,7 +13,7 @@ from functools import lru_cache
 from math import gcd, lcm
 from typing import Any
 
-from minitile.proof.constants import constants, from_numbers, generations, subtracted
+from minitile.proof.constants import always_grows, constants, generations, growing, subtracted
 from minitile.proof.lanes import (
     compared,
     extended,
@@ -30,7 +30,7 @@ from minitile.proof.launches import implied as consequences
 from minitile.proof.operations import computed, is_real
 from minitile.proof.shortcuts.blocks import Block, functions
 from minitile.proof.state import ALL, State, Warp, lanes_in
-from minitile.proof.text import INTEGER, Instruction, Launch, Program, Refused, wide
+from minitile.proof.text import INTEGER, Instruction, Launch, Loop, Program, Refused, wide
 from minitile.proof.values import (
     NEAR,
     SMALL,
@@ -93,6 +93,7 @@ _FORMS = {
         "selp": r"selp\.[subf](32|64)",
         "shfl": r"shfl\.sync\.idx\.b32",
         "bfly": r"shfl\.sync\.bfly\.b32",
+        "redux": r"redux\.sync\.add\.[su]32",
         "vote": r"vote\.sync\.(?:(?:any|all)\.pred|ballot\.b32)",
     }.items()
 }
@@ -148,6 +149,7 @@ class Registers:
         self.meets = [each.op.startswith(("elect", "shfl", "vote", "redux", "match", "mma")) for each in program.code]
         self.functions, self.results = functions(program), dict[tuple[Any, ...], Value]()  # the same of instructions
         self.literals: dict[str, Value] = {}
+        self.rounds_of: dict[int, tuple[Loop, ...] | None] = {}
         self.in_grid = consequences.least_by_grid(launch.grid)
         self.wide = {name for each in program.code for name in wide(each)}
         self.wanted: dict[Any, int] = {}  # moduli by which counters would have to be known
@@ -158,7 +160,7 @@ class Registers:
         self.modulus = lcm(*(modulus for modulus, _ in residues.values()), 2 if given else 1)
         self.small = 1 + max((abs(n) for n in constants(program) if abs(n) < SMALL), default=0)
         self.loops = {each.counter: each for each in program.loops}
-        self.room, self.from_numbers = subtracted(program), from_numbers(program)
+        self.room, self.growing = subtracted(program), growing(program)
         outer = [a for a in program.loops if any(a is not b and a.head <= b.head <= a.back for b in program.loops)]
         self.around = [tuple(a for a in outer if a.head <= pc <= a.back) for pc in range(len(program.code))]
         self.generation = generations(program, self.around)
@@ -224,16 +226,27 @@ class Registers:
         value = self.value(warp, arg)
         return value % (1 << width) if isinstance(value, int) else value
 
-    def unknown_number(self, line: int, arg: str, value: Value) -> Refused:
-        found = residue_asked(value) or next(iter(self.wanted.items()), None)
+    def unknown_number(self, warp: Warp, line: int, arg: str, value: Value) -> Refused:
+        found = residue_asked(value) or next(iter(self.wanted.items()), None) or self.few_rounds(warp, value)
         return Residue(line, f"not known: {arg}", *found) if found else Refused(line, f"not known: {arg}")
+
+    def few_rounds(self, warp: Warp, value: Value) -> tuple[Any, int] | None:
+        """A symbol and a modulus by which a loop that a value counts has a number of rounds: what an unrolled loop
+        leaves over."""
+        bases = {each.base for each in counters_in(value)}
+        for loop in self.program.loops:
+            counter = self.value(warp, loop.counter)
+            counts = any(each.base in bases for each in counters_in(counter))
+            if counts and (found := residue_asked(self.value(warp, loop.bound))):
+                return found
+        return None
 
     def address(self, warp: Warp, arg: str, lanes: int, line: int) -> tuple[int, ...]:
         """An address for each lane; of lanes that do not take part, 0."""
         found, _, value = self.located(warp, arg, lanes)
         if found is None:
             values = [lanes_of(value)[n] for n in lanes_in(lanes)]
-            raise self.unknown_number(line, arg, next((v for v in values if not isinstance(v, int)), values[0]))
+            raise self.unknown_number(warp, line, arg, next((v for v in values if not isinstance(v, int)), values[0]))
         return found
 
     def located(self, warp: Warp, arg: str, lanes: int) -> tuple[tuple[int, ...] | None, int, Value]:
@@ -255,7 +268,7 @@ class Registers:
         if isinstance(value, tuple) and lanes:
             value = join(tuple(value[n] for n in lanes_in(lanes)))
         if not isinstance(value, int):
-            raise self.unknown_number(line, arg, value)
+            raise self.unknown_number(warp, line, arg, value)
         return value
 
     def put(self, warp: Warp, name: str, value: Value, lanes: int) -> None:
@@ -357,6 +370,16 @@ class Registers:
             raise Refused(each.line, f"{each.guard} is not known, and may differ in the warp")
         yes = sum(1 << n for n, v in enumerate(truths) if v == 1)
         return warp.mask & ~yes if each.negated else warp.mask & yes
+
+    def enclosing(self, pc: int) -> tuple[Loop, ...] | None:
+        """The loops around an instruction, if it is come to again only with one of their counters grown; else None."""
+        if pc not in self.rounds_of:
+            code = self.program.code
+            ways = [each.pc for each in code if each.base == "bra" and 0 <= each.target <= pc <= each.pc]
+            loops = tuple(loop for loop in self.program.loops if loop.back in ways)
+            grow = all(always_grows(code, loop) for loop in loops)
+            self.rounds_of[pc] = loops if grow and len(loops) == len(ways) else None
+        return self.rounds_of[pc]
 
     def instance(self, warp: Warp, pc: int) -> tuple[Any, ...]:
         """The values of the counters of the loops around an instruction, of those that have loops within."""
@@ -653,7 +676,10 @@ class Registers:
                     self.wanted[key] = lcm(self.wanted.get(key, 1), by * divisor)
             if name == "and":
                 a, b = by_lane(self.masked, a, b), b
-            room = self.room if args[1] in self.from_numbers else 0
+            if args[0] in self.growing and any(isinstance(v, int) and v >> 31 for v in (a, b)):
+                return UNIFORM if uniform(a) and uniform(b) else TOP
+            grown = all(arg in self.growing or not arg.startswith("%") for arg in args[1:3])
+            room = self.room if grown else 0
             return by_lane(lambda x, y: self.stepped(binary(name, kind, x, y, modulus), x, y, room=room), a, b)
         if form == "mad":
             a, b, c = (self.operand(warp, arg, 32) for arg in args[1:4])
@@ -689,6 +715,13 @@ class Registers:
             lanes = lanes_of(self.value(warp, args[1]))
             if all(launch_wide(v) for v in lanes):
                 return join(tuple(lanes[n ^ int(args[2], 0) & 31] for n in range(32)))
+        if form == "redux" and self.value(warp, args[2]) in (ALL, -1):
+            lanes = lanes_of(self.value(warp, args[1]))
+            if all(launch_wide(v) for v in lanes):
+                total: Value = 0
+                for v in lanes:
+                    total = binary("add", "u32", total, v)
+                return total
         if form == "vote":
             return UNIFORM
         return computed(op, tuple(UNIFORM if is_real(arg) else self.operand(warp, arg, 64) for arg in args[1:]))

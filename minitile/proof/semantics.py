@@ -12,6 +12,7 @@ from typing import Any
 
 from minitile.proof import barriers
 from minitile.proof.branches import ATOMIC_OF_SHARED, CP_ASYNC, IDLE_FENCES, SHARED, TENSOR_STORES, Branches, is_access
+from minitile.proof.divergence import meet
 from minitile.proof.events import Footprint, MBarrier, replace
 from minitile.proof.memory import Memory, fence
 from minitile.proof.registers import WINDOW, Fork, Question, Residue
@@ -40,6 +41,7 @@ from minitile.proof.values import (
     UNIFORM,
     Affine,
     Among,
+    Counter,
     Predicate,
     Stored,
     Ticket,
@@ -119,8 +121,7 @@ class Machine(Branches):
         """Executes an instruction; False: the warp is blocked. Raises Refused and Fork."""
         if warp.at >= 0 or warp.done:
             return False
-        while warp.stack and warp.stack[-1][0] == warp.pc:
-            warp.mask, warp.stack = warp.stack[-1][1], warp.stack[:-1]
+        meet(warp)
         each = self.program.code[warp.pc]
         block = self.blocks[warp.pc]
         if block and warp.mask == ALL:
@@ -136,6 +137,9 @@ class Machine(Branches):
             return True
         if each.base == "bra":
             self.branch(state, warp, each)
+            return True
+        if each.base == "~round":
+            warp.pc += 1
             return True
         if each.base == "~beyond":
             self.beyond(state, warp, each)
@@ -202,7 +206,9 @@ class Machine(Branches):
                     raise Refused(each.line, f"by some lanes of a warp: {each.text}")
             if each.base == "mma" and lanes != ALL:
                 raise Refused(each.line, "a product by some lanes of a warp")
-            if each.base == "ld" and not op.startswith(("ld.param.", "ld.global.", "ld.const.", "ld.local.", *ATOMIC)):
+            if each.base == "ld" and not op.startswith(
+                ("ld.param.", "ld.global.", "ld.volatile.global.", "ld.const.", "ld.local.", *ATOMIC)
+            ):
                 raise Refused(each.line, f"not known: {each.op}")
             self.arithmetic(state, warp, each, lanes)
             if self.draws and names_truth(each):
@@ -228,7 +234,7 @@ class Machine(Branches):
             return self.anywhere(state, warp, each, lanes, sure, f"{match[1]}.shared{match[2]}")
         elif op.startswith(ATOMIC):
             for name in each.writes:
-                self.put(warp, name, TOP, lanes)
+                self.put(warp, name, self.given(warp, each, lanes) if sure else TOP, lanes)
         elif _REGISTERS.fullmatch(op) and len(each.args) == 1:
             if lanes != ALL:
                 raise Refused(each.line, f"by some lanes of a warp: {each.text}")
@@ -238,6 +244,18 @@ class Machine(Branches):
         else:
             self.generic(state, warp, each, lanes, sure)
         return True
+
+    def given(self, warp: Warp, each: Instruction, lanes: int) -> Value:
+        """What an atomic operation on global memory gives one lane: a number of its own for each round of the loops
+        around; unknown, if not each way to come to the instruction again counts rounds."""
+        loops, kind = self.enclosing(each.pc), re.fullmatch(r"atom(?:\.\w+)*\.global.*\.([bsu])32", each.op)
+        if loops is None or kind is None or lanes & (lanes - 1) or self.passing or len(each.writes) != 1:
+            return TOP
+        counters = tuple(self.value(warp, loop.counter) for loop in loops)
+        if not all(isinstance(each, Counter) for each in counters):
+            return TOP
+        value = symbol("given", each.pc, warp.number, lanes.bit_length() - 1, counters)
+        return without_sign(value) if each.args[0] in self.wide and kind[1] != "s" else value
 
     # -- synchronisation
 
@@ -421,7 +439,7 @@ class Machine(Branches):
                 words = dict(foot.shares)
                 value = tuple(state.contents.get(words.get(n, 0), TOP) for n in range(32))
             if isinstance(value, tuple) or (sure and whole and exact):
-                told = not each.op.endswith(".s32") and (isinstance(value, int) or variables_in(value))
+                told = not each.op.endswith(".s32") and (isinstance(value, int) or _is_told(value))
                 if size == 4 and not told and not not_negative(value):
                     value = unknown(value)  # the register may be of 64 bits
                 if size == 4 and told and name in self.wide:
@@ -498,7 +516,7 @@ class Machine(Branches):
             elif isinstance(value, Among):
                 value = Among(value.low + offset, value.step, value.count)
             else:
-                raise self.unknown_number(each.line, arg, value)
+                raise self.unknown_number(warp, each.line, arg, value)
             units = self.memory.anywhere(value, size, each.line)
             shares.append((lane, units))
         self.guessed = True  # an access anywhere in its share is taken for done
@@ -704,6 +722,11 @@ class Machine(Branches):
             raise Fault(each.line, f"misaligned: {size} bytes at {at}, by {align}")
         foot = self.memory.of(((lanes.bit_length() - 1, self.memory.span(at, size, each.line, align)),))
         return self.memory.access(state, warp, each.line, foot, write=write, asynchronous=True)
+
+
+def _is_told(value: Value) -> bool:
+    """Whether a value is made of what shared memory or global memory has told."""
+    return bool(variables_in(value)) or any(key[0] == "given" for key in symbols_in(value))
 
 
 __all__ = ["Fork", "Machine", "Question", "Residue"]

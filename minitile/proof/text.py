@@ -30,7 +30,7 @@ ARITHMETIC = frozenset(_ARITHMETIC.split())
 # Instructions that do more than to write a register.
 _EVENTS = """
     bra ret bar barrier fence membar mbarrier cp wgmma st stmatrix ldmatrix griddepcontrol setmaxnreg prefetch nanosleep
-    red atom ~beyond"""
+    red atom ~beyond ~round"""
 EVENTS = frozenset(_EVENTS.split())
 
 
@@ -568,9 +568,10 @@ def _loops(
     code: list[Instruction], regions: Mapping[int, Region]
 ) -> tuple[tuple[Loop, ...], frozenset[int], frozenset[int], dict[int, str]]:
     """Counted loops, and the backward branches of others, those that are quiet first; a backward branch that belongs to
-    a wait is none. Those whose test hangs on shared memory may hold no counted loop, else they are refused. All others
-    are stepped: with the reason why they are not counted, for when the test is not a number that is known."""
-    out, spins, whiles, stepped = [], set(), {}, {}
+    a wait is none. Those whose rounds are counted because they are told their end (loops/told.py) are among both. Other
+    ones whose test hangs on shared memory may hold no counted loop, else they are refused. All others are stepped: with
+    the reason why they are not counted, for when the test is not a number that is known."""
+    out, spins, told, whiles, stepped = [], set[int](), set[int](), {}, {}
     for each in code:
         if each.base != "bra" or each.target > each.pc:
             continue
@@ -580,6 +581,10 @@ def _loops(
             spins.add(each.pc)
             continue
         if is_wait(code, each.target) and each.pc == each.target + 1:
+            continue
+        if code[each.target].base == "~round":
+            out.append(Loop(each.target, each.pc, code[each.target].args[0], "", 1))
+            told.add(each.pc)
             continue
         try:
             out.append(_counted(code, each))
@@ -596,7 +601,7 @@ def _loops(
     counters = [each.counter for each in out]
     if len(set(counters)) != len(counters):
         raise Refused(0, "one counter of two loops")
-    return tuple(out), frozenset(spins), frozenset(whiles), stepped
+    return tuple(out), frozenset(spins), frozenset(told | whiles.keys()), stepped
 
 
 def _is_told(code: list[Instruction], back: Instruction) -> bool:
@@ -724,6 +729,7 @@ def _needed(
                 made = [code[pc] for pc in reaching.get((each.pc, each.args[1]), ())]
                 if made and all(i.base == "mov" and INTEGER.fullmatch(i.args[1]) for i in made):
                     todo.append((each.pc, each.args[1]))
+    rounds = any(each.base == "~round" for each in code)  # what these are told may be computed, then stored
     needed: set[Site] = set()
     names = {name for loop in loops for name in (loop.counter, loop.bound)}
     entered: set[int] = set()
@@ -734,6 +740,9 @@ def _needed(
             if (pc, name) in needed:
                 continue
             needed.add((pc, name))
+            if rounds and re.fullmatch(r"ld\.shared(?:::cta)?\.[bsu]32", code[pc].op):
+                stores, rounds = (i for i in code if re.fullmatch(r"st\.shared(?:::cta)?\.[bsu]32", i.op)), False
+                todo += [(i.pc, i.args[1]) for i in stores if i.args[1].startswith("%")]
             if code[pc].base in ARITHMETIC:
                 todo += [(pc, read) for read in code[pc].reads]
             head = within.get(pc)

@@ -436,7 +436,9 @@ def among(name: str, kind: str, a: Value, b: Value) -> Value:
     if kind[1:] != "32":
         return TOP
     found: Among | None = None
-    if isinstance(b, int) and a is TOP:
+    within = name == "and" and isinstance(a, Among) and isinstance(b, int) and a.low >= 0 and not b & (b + 1)
+    within = within and a.low + a.step * (a.count - 1) <= b  # the mask leaves it as it is
+    if isinstance(b, int) and (a is TOP or (name == "and" and not within)):
         if name == "and" and 0 <= b < 1 << 31:
             step = b & -b or 1
             found = Among(0, step, b // step + 1)
@@ -450,7 +452,7 @@ def among(name: str, kind: str, a: Value, b: Value) -> Value:
         elif name in ("mul", "shl") and b < (1 << 16 if name == "mul" else 31):
             times = b if name == "mul" else 1 << b
             found = Among(a.low * times, a.step * times, a.count) if times else Among(0, 1, 1)
-        elif name == "and" and a.low >= 0 and not b & (b + 1) and a.low + a.step * (a.count - 1) <= b:
+        elif within:
             found = a
     elif isinstance(a, Among) and isinstance(b, Among) and name == "add":
         step = gcd(a.step, b.step)

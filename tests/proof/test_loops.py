@@ -116,7 +116,7 @@ CASES = {
             "a sum in some rounds": COPY.replace("add", "@%q bra M; add").replace("st.", "M: st."),
             "written twice": COPY.replace("st.", "mov.u32 %c, 1; st."),
             "the sum is written twice": COPY.replace("st.", "add.s32 %y, %y, 1; st."),
-            "the copy before the sum": "L: mov.u32 %c, %y; add.s32 %y, %c, 2; setp.lt.s32 %p, %c, %n; @%p bra L;",
+            "the copy before another sum": "L: mov.u32 %c, %y; add.s32 %y, %n, 2; setp.lt.s32 %p, %c, %n; @%p bra L;",
         },
     ),
     counters.count: (
@@ -187,7 +187,7 @@ CASES = {
             ),
             "written twice": GROWN.replace("add.s32 %c", "mov.u32 %r, 1; add.s32 %c"),
             "by a register": GROWN.replace("%r, 2", "%r, %n"),
-            "a step that does not divide it": GROWN.replace("%c, 1", "%c, 4"),
+            "a step that does not divide it": GROWN.replace("%c, 1", "%c, 4").replace("%c, 0", "%c, %a"),
             "a loop that only computes": GROWN.replace("st.shared.u32 [%s], %r;", ""),
             "a loop that is not counted": GROWN.replace("lt", "gt"),
         },

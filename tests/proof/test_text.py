@@ -355,7 +355,7 @@ READ = [  # whole texts: what is changed, and what is found
     (WHOLE, "  ret;", "  { bar.sync 0;\n  ret;", "a scope that does not end"),
     (COUNTED, STEP, f"@%p0 {STEP}", "does not grow by a constant"),
     (COUNTED, STEP, "add.s32 %r6, %r6, 0;", "does not grow by a constant"),
-    (COUNTED, STEP, "add.s32 %r6, %r6, %r9;", "does not grow by a constant"),
+    (COUNTED, STEP, "add.s32 %r6, %r6, %r6;", "does not grow by a constant"),
     (COUNTED, STEP, "add.s32 %r6, %r7, 1;", "does not grow by a constant"),
     (COUNTED, STEP, "sub.s32 %r6, %r6, 1;", "does not grow by a constant"),
     (COUNTED, STEP, f"{STEP} {STEP}", "does not grow by a constant"),

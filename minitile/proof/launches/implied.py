@@ -148,6 +148,23 @@ def ends(asked: Iterator[tuple[_Terms, int | None, int | None]], facts: Mapping[
             more, less = _ends([(other, low, None)], terms)
             least = max((v for v in (least, more) if v is not None), default=None)
             most = min((v for v in (most, less) if v is not None), default=None)
+    return _without(facts, terms, least, most)
+
+
+def _without(facts: Mapping[Predicate, int], terms: _Terms, least: int | None, most: int | None) -> Ends:
+    """What a difference is at least and at most, if it is none of the numbers that it is said not to be."""
+    unit, others = gcd(*(c for _, c in terms)), set[Fraction]()
+    for predicate, truth in facts.items():
+        equal = None if truth else equality(predicate)
+        times = _ratio(equal[0].terms, terms) if equal else None
+        if equal and times is not None:
+            others.add(times * equal[1])
+    if least is None and 0 in others and not_negative(Affine(terms, 0)):
+        least = 0
+    while least is not None and least in others:
+        least += unit
+    while most is not None and most in others:
+        most -= unit
     return least, most
 
 

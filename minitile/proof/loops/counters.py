@@ -2,6 +2,7 @@
 
 before                                       after, with a counter j that nothing else has
 `y = c + k; …; c = y`                        `y = c + k; …; c = c + k`
+`c = y; …; y = c + k`                        `c = y; …; y = y + k`
 `y = c + r; …; y < e`                        `…; c < e - r`
 `c += k; …; c <= e` (or `c + 1 < e`, `c < e` `j += k; c = j; …; j < e + 1`, where j starts as c does
  with a register that other loops have too)
@@ -20,11 +21,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from minitile.proof.loops.flow import ALIASES, INTEGER, NEGATED, SWAPPED, Flow, added, made, number
+from minitile.proof.loops.flow import ALIASES, INTEGER, NEGATED, SWAPPED, Flow, added, made, number, only_quiet
 from minitile.proof.reading import Statement
 
 FAR = 1 << 30  # a test against a constant beyond this may never fail
-_QUIET = ("bra", "st.global", "red.global", "prefetch", "nanosleep")
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Test:
 
 
 def copies(flow: Flow) -> None:
-    """`c = y` is `c = c + k`. Precondition: in the loop, c is written there only, and y once, before, as c + k; each
-    round comes past both."""
+    """`y = c + k; …; c = y` is `…; c = c + k`, and `c = y; …; y = c + k` is `c = y; …; y = y + k`. Precondition: in the
+    loop, c is written there only, and y once, as c + k; each round comes past both."""
     for head, back in flow.loops():
         for n in range(head, back):
             each = flow.items[n]
@@ -56,12 +56,17 @@ def copies(flow: Flow) -> None:
                 continue
             name, source = each.args
             written = flow.defined(source, head, back)
-            if flow.defined(name, head, back) != [n] or len(written) != 1 or written[0] >= n:
+            if flow.defined(name, head, back) != [n] or len(written) != 1 or written[0] == n:
                 continue
             found = added(flow.items[written[0]])
             always = flow.is_always(written[0], head, back) and flow.is_always(n, head, back)
-            if found and found[0] == name and always:
+            if not found or found[0] != name or not always:
+                continue
+            if written[0] < n:
                 flow.items[n] = replace(each, op="add.s32", args=(name, name, str(found[1])))
+            else:
+                step = flow.items[written[0]]
+                flow.items[written[0]] = replace(step, op="add.s32", args=(source, source, str(found[1])))
 
 
 def offsets(flow: Flow) -> None:
@@ -174,8 +179,7 @@ def count(flow: Flow) -> None:
     for branch in [flow.items[back] for _, back in flow.loops()]:
         if (loop := flow.loop_of(branch)) is None or (form := form_of(flow, *loop)) is None:
             continue
-        inside = flow.items[loop[0] : loop[1]]
-        computes = all(each.op.startswith(_QUIET) or flow.only_computes(each) for each in inside)
+        computes = only_quiet(flow, *loop)
         if not (form.direct and names.count(form.counter) == 1) and not (computes and _is_doubtful(form)):
             _recount(flow, *loop, form)
 
@@ -220,7 +224,7 @@ def _up(flow: Flow, head: int, back: int, form: Test, j: str) -> _Parts:
     else:
         for n in range(head, back + 1):
             if n != form.at:
-                flow.items[n] = _with(flow.items[n], counter, j)
+                flow.items[n] = renamed(flow.items[n], counter, j)
     offset = int(form.how == "le") - form.more
     constant = number(form.bound)
     if constant is not None:
@@ -292,10 +296,10 @@ def _before_the_first(flow: Flow, form: Test, line: int) -> list[Statement]:
     return out
 
 
-def _with(each: Statement, old: str, new: str) -> Statement:
+def renamed(each: Statement, old: str, new: str) -> Statement:
     form = re.compile(rf"{re.escape(old)}(?![\w.])")
     guard = new if each.guard == old else each.guard
     return replace(each, args=tuple(form.sub(new, arg) for arg in each.args), guard=guard)
 
 
-__all__ = ["Test", "copies", "count", "form_of", "offsets", "start_of", "step_of", "tested"]
+__all__ = ["Test", "copies", "count", "form_of", "offsets", "renamed", "start_of", "step_of", "tested"]

@@ -127,6 +127,26 @@ class Flow:
                 todo.append(n + 1)
         return False
 
+    def readers(self, name: str, places: Iterable[int]) -> set[int]:
+        """The statements that may read a register on some way from these, before it is written again."""
+        todo, seen, found = list(places), set[int](), set[int]()
+        while todo:
+            n = todo.pop()
+            if n in seen or not 0 <= n < len(self.items):
+                continue
+            seen.add(n)
+            each = self.items[n]
+            written = name in self.writes(each)
+            if name in _read(each, written) or (written and each.guard):
+                found.add(n)
+            if written and not each.guard:
+                continue
+            if each.op in _BRANCHES:
+                todo.append(self.target(each))
+            if each.guard or each.op not in (*_BRANCHES, "ret", "exit", "trap"):
+                todo.append(n + 1)
+        return found
+
     def is_reached(self, place: int, without: int, start: int = 0) -> bool:
         """Whether some way from the start, or from another statement, leads to a statement and not past a third."""
         todo, seen = [start], {without}
@@ -160,12 +180,12 @@ class Flow:
 
     def before_loop(self, head: int, back: int, new: list[Statement]) -> None:
         """Puts statements where they are executed once before a loop, whatever leads into it."""
-        name = self.label()
+        name, entered = self.label(), False
         names = self.items[head].labels
         for n, each in enumerate(self.items):
             if not head <= n <= back and each.args[:1] and each.args[0] in names and each.op.startswith("bra"):
-                self.items[n] = replace(each, args=(name,))
-        self.items[head:head] = [replace(new[0], labels=(name,)), *new[1:]]
+                self.items[n], entered = replace(each, args=(name,)), True
+        self.items[head:head] = [replace(new[0], labels=(name,)) if entered else new[0], *new[1:]]
 
 
 def _read(each: Statement, written: bool) -> set[str]:
@@ -175,6 +195,34 @@ def _read(each: Statement, written: bool) -> set[str]:
 
 def made(line: int, op: str, *args: str) -> Statement:
     return Statement(line, (), "", False, op, args)
+
+
+_QUIET = ("bra", "st.global", "red.global", "prefetch", "nanosleep")
+
+
+_MEETINGS = (
+    "bar.",
+    "barrier.",
+    "mbarrier.",
+    "cp.",
+    "wgmma.",
+    "mma.",
+    "ldmatrix.",
+    "stmatrix.",
+    "shfl.",
+    "vote.",
+    "redux.",
+)
+
+
+def synchronises(flow: Flow, head: int, back: int) -> bool:
+    """Whether a loop does what lanes, warps or copies meet in; any number of rounds of others may be passed at once."""
+    return any(each.op.startswith(_MEETINGS) for each in flow.items[head:back])
+
+
+def only_quiet(flow: Flow, head: int, back: int) -> bool:
+    """Whether a loop does no more than to compute, and to access global memory."""
+    return all(each.op.startswith(_QUIET) or flow.only_computes(each) for each in flow.items[head:back])
 
 
 def number(arg: str) -> int | None:
@@ -199,4 +247,4 @@ def added(each: Statement) -> tuple[str, int] | None:
     return None
 
 
-__all__ = ["ALIASES", "INTEGER", "NEGATED", "SWAPPED", "Flow", "added", "made", "number"]
+__all__ = ["ALIASES", "INTEGER", "NEGATED", "SWAPPED", "Flow", "added", "made", "number", "only_quiet", "synchronises"]

@@ -3,10 +3,12 @@
 before                               after
 `@p bra X; bra Y; X:`                `@!p bra Y; X:`
 `H: head; @p bra X; body; bra H; X:` `H: head; @p bra X; B: body; head; @!p bra B; X:`
+`p = a && i < n; @p bra H; X:`       `p = …; @!a bra X; @(i < n) bra H; X:`
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from minitile.proof.loops.flow import Flow
@@ -78,4 +80,41 @@ def _leaving(flow: Flow, head: int, back: int) -> int:
     return -1
 
 
-__all__ = ["rotate", "straighten"]
+def part(flow: Flow) -> None:
+    """A loop that goes on if two truths hold, one of them a test of a number that has grown, is left if the other does
+    not hold, and then goes on by that test.
+
+    Precondition: nothing writes these truths, or their conjunction, between that and the branch.
+    """
+    for branch in [flow.items[back] for _, back in flow.loops()]:
+        if (loop := flow.loop_of(branch)) is None:
+            continue
+        head, back = loop
+        written = flow.defined(branch.guard, head, back - 1)
+        both = flow.items[written[-1]] if written else branch
+        name = "or.pred" if branch.negated else "and.pred"
+        if both.guard or both.op != name or len(both.args) != 3 or not flow.is_always(written[-1], head, back):
+            continue
+        truths = both.args[1:]
+        kept = all(not flow.defined(truth, written[-1], back - 1) for truth in truths)
+        tests = [truth for truth in truths if _is_test(flow, truth, head, written[-1] - 1)]
+        if kept and len(tests) == 1 and back + 1 < len(flow.items) and branch.guard not in truths:
+            other = truths[truths[0] == tests[0]]
+            label, behind = flow.label(), flow.items[back + 1]
+            flow.items[back + 1] = replace(behind, labels=(*behind.labels, label))
+            leaves = replace(branch, guard=other, negated=not branch.negated, args=(label,))
+            flow.items[back : back + 1] = [leaves, replace(branch, labels=(), guard=tests[0])]
+
+
+def _is_test(flow: Flow, truth: str, head: int, end: int) -> bool:
+    """Whether a truth is, in each round, a test of numbers of which one is a sum made in the loop, and one is fixed."""
+    written = flow.defined(truth, head, end)
+    each = flow.items[written[0]] if len(written) == 1 else None
+    if each is None or each.guard or not re.fullmatch(r"setp\.\w\w\.[sub](32|64)", each.op) or len(each.args) != 3:
+        return False
+    made = [flow.defined(arg, head, end) for arg in each.args[1:]]
+    grown = [n for places in made for n in places if re.fullmatch(r"add\.[su](32|64)", flow.items[n].op)]
+    return [] in made and len(grown) == 1
+
+
+__all__ = ["part", "rotate", "straighten"]

@@ -2,6 +2,9 @@
 
 before                                    after
 `t = X; while (t < n) { …; t = t + S; }`  `t = X; v = 0; while (v < (n - X + S - 1) / S) { …; v += 1; t = X + v·S; }`
+
+`strided` does so in the whole text, so that all tests of t agree; `stepped` in one loop, whatever is done with t
+elsewhere.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import re
 from dataclasses import replace
 
 from minitile.proof.loops.counters import tested
-from minitile.proof.loops.flow import ALIASES, SWAPPED, Flow, made
+from minitile.proof.loops.flow import ALIASES, SWAPPED, Flow, made, synchronises
 from minitile.proof.reading import Statement
 
 _COMPARISON = re.compile(r"setp\.(\w\w)\.([sub]32)")
@@ -152,4 +155,52 @@ def _recount(flow: Flow, t: str, start: str, step: str, bounds: dict[str, tuple[
         flow.insert(place, new)
 
 
-__all__ = ["strided"]
+def stepped(flow: Flow) -> None:
+    """A loop whose test is `t < n` or `t <= n`, where t grows by S, is tested by how often t has grown.
+
+    Precondition: in the loop t is written by its step only, S and n are not, and each round comes past the step and the
+    test, which stands behind it; it synchronises (else lanes may go around it by themselves). What must hold of S, t
+    and n is put in front as for `strided`.
+    """
+    for branch in [flow.items[back] for _, back in flow.loops()]:
+        if (
+            (loop := flow.loop_of(branch)) is None
+            or (test := tested(flow, *loop)) is None
+            or not synchronises(flow, *loop)
+        ):
+            continue
+        place, how, kind = test
+        t, n = flow.items[place].args[1:]
+        if how in ("gt", "ge"):
+            t, n, how = n, t, SWAPPED[how]
+        steps = flow.defined(t, *loop) if t.startswith("%") else []
+        each = flow.items[steps[0]] if len(steps) == 1 else None
+        if each is None or each.guard or not re.fullmatch(r"add\.[su]32", each.op) or len(each.args) != 3:
+            continue
+        by = each.args[2] if each.args[1] == t else each.args[1]
+        fixed = by.startswith("%") and by != t and t in each.args[1:] and n[:1] in "%-0123456789"
+        fixed = fixed and not flow.defined(by, *loop) and not flow.defined(n, *loop)
+        if fixed and how in ("lt", "le") and steps[0] < place and flow.is_always(steps[0], *loop):
+            _count_steps(flow, *loop, (t, by, n), steps[0], place, (how, kind))
+
+
+def _count_steps(
+    flow: Flow, head: int, back: int, names: tuple[str, str, str], at: int, place: int, test: tuple[str, str]
+) -> None:
+    (t, by, n), (how, kind), line = names, test, flow.items[back].line
+    start, v, limit, found, truth = (flow.register() for _ in range(5))
+    new = [made(line, "mov.b32", start, t)]
+    few = [(by, "1", "~beyond.asked"), *((each, "0", "~beyond.sign") for each in (start, n) if kind == "u32")]
+    for name, least, op in few:
+        new += [made(line, "setp.lt.s32", found, name, least), Statement(line, (), found, False, op, ())]
+    new += [made(line, "sub.s32", limit, n, start), made(line, "add.s32", limit, limit, by)]
+    new += [made(line, "sub.s32", limit, limit, "1")] if how == "lt" else []
+    new += [made(line, "div.s32", limit, limit, by), made(line, "mov.b32", v, "0")]
+    guard = flow.items[back]
+    flow.items[back] = replace(guard, guard=truth, negated=False)
+    flow.exchange(place, [flow.items[place], made(line, "setp.lt.s32", truth, v, limit)])
+    flow.exchange(at, [made(line, "add.s32", v, v, "1"), made(line, "mad.lo.s32", t, v, by, start)])
+    flow.before_loop(head, back + 2, new)
+
+
+__all__ = ["stepped", "strided"]

@@ -1,7 +1,8 @@
-"""CUDA programs as nvcc compiles them (texts/cuda): a block of two dimensions, scalars in shared memory, loops of one
-thread, registers' numbers of some lanes only, waits as inline assembly, `cuda::barrier` and its back-off,
-`cuda::pipeline`, loops unrolled by 4 beside rings of 2, 3 and 4 slots. Each is proved, and has no fault in any schedule
-of small sizes; without any one of its synchronising instructions it is not proved."""
+"""CUDA programs as nvcc or NVRTC compile them (texts/cuda): a block of two dimensions, scalars in shared memory, loops
+of one thread, registers' numbers of some lanes only, waits as inline assembly, `cuda::barrier` and its back-off,
+`cuda::pipeline`, loops unrolled by 4 beside rings of 2, 3 and 4 slots, slots by `i % 3`, counters of 64 bits, tiles
+that are drawn, loops with a vote, lanes that part in three ways, blocks that stand in front of their loop. Each is
+proved; without any one of its synchronising instructions it is not."""
 
 from __future__ import annotations
 
@@ -31,8 +32,20 @@ LAUNCHES = {
     "rows": Launch({}, 256),
     "ring_of_threads": Launch({}, 256),
     "ring_of_copies": Launch({}, 160),
+    "ring_by_three": Launch({}, 128),
+    "alternate": Launch({}, 128),
+    "halo": Launch({}, 256),
+    "sizes": Launch({}, 128),
+    "pointers": Launch({}, 128),
+    "drawn": Launch({}, 256),
+    "votes": Launch({}, 128),
+    "ways": Launch({}, 64),
+    "scheduler": Launch({}, 160),
 }
-QUICK = ("transpose", "histogram", "compaction", "bulk_copies", "arrivals", "split_arrival", "backoff", "pipeline")
+QUICK = (
+    *("transpose", "histogram", "compaction", "bulk_copies", "arrivals", "split_arrival", "backoff", "pipeline"),
+    *("alternate", "halo", "sizes", "pointers", "drawn", "votes", "ways"),
+)
 FAULTS = [
     ("bulk_copies", "xor.b32", "and.b32", "a parity that is not flipped"),
     ("bulk_copies", ".read 0;", ".read 1;", "a tile is fetched into what is being stored"),
@@ -49,6 +62,26 @@ FAULTS = [
     ("double_buffer", "cp.async.wait_group 1;", "cp.async.wait_group 2;", "waits for all but two groups"),
     ("rows", "barrier.sync 0;", "bar.warp.sync -1;", "barriers of warps"),
     ("ring_of_threads", "[%r41], %r50;", "[%r41], 64;", "a slot is free when half of its readers are done"),
+    ("ring_by_three", "cp.async.wait_group 1;", "cp.async.wait_group 2;", "waits for all but two groups"),
+    (
+        "ring_by_three",
+        "add.s32 \t%r165, %r167, 2;",
+        "add.s32 \t%r165, %r167, 3;",
+        "what is left over goes a slot ahead",
+    ),
+    ("alternate", "and.b32  \t%r39, %r72, 1;", "mov.u32 \t%r39, 0;", "the first phase is always waited for"),
+    ("alternate", "and.b32  \t%r60, %r61, 1;", "and.b32  \t%r60, %r75, 1;", "the last tile's phase is its slot"),
+    (
+        "pointers",
+        "add.s64 \t%rd14, %rd14, 512;",
+        "add.s64 \t%rd14, %rd14, %rd4;",
+        "each thread goes on by another stride",
+    ),
+    ("sizes", "cvt.u64.u32 \t%rd3, %r10;", "cvt.u64.u32 \t%rd3, %r1;", "each thread goes on by another stride"),
+    ("halo", "bar.sync \t0;", "bar.warp.sync -1;", "barriers of warps"),
+    ("drawn", "st.shared.u32 \t[_ZZ1kE4tile], %r20;", "", "no tile is told"),
+    ("votes", "bar.red.or.pred \t%p2, 0, %p1;", "mov.pred %p2, %p1;", "each warp votes for itself"),
+    ("ways", "setp.lt.s32 \t%p4, %r1, 20;", "setp.lt.s32 \t%p4, %r1, 21;", "a lane writes what another writes"),
     ("ring_of_copies", "mov.u32 %r50, 4;", "mov.u32 %r50, 3;", "a slot is free when three of four warps are done"),
 ]
 SYNCHRONISES = re.compile(

@@ -136,7 +136,7 @@ WRONG = [
      "@%p2 bra $l;", "some lanes"),
     ("and.b32 %r6, %r0, 1; setp.eq.u32 %p2, %r6, 0; @%p2 bra $a; and.b32 %r7, %r0, 2; setp.eq.u32 %p3, %r7, 0;"
      " @%p3 bra $a; griddepcontrol.wait; bra $b;\n$a:\n st.shared.u32 [%r1], %r0;"
-      "\n$b: bar.warp.sync -1;", "lanes of a warp part"),
+      "\n$b: bar.warp.sync -1;", "two lanes write"),
     # A loop that nothing leaves, and one that is asked anew in each round: neither is known to end.
     ("$l:\n bra $l;", "no way out"),
     ("$l:\n bar.sync 0; bra $l;", "no way out"),
@@ -298,7 +298,9 @@ def test_what_an_unknown_may_be():
     assert binary("rem", "s32", TOP, 8) is TOP
     assert binary("sub", "s32", 5, Among(0, 1, 2)) is TOP
     assert binary("add", "s64", Among(0, 1, 2), 1) is TOP
-    assert binary("and", "b32", Among(-4, 1, 8), 7) is TOP
+    assert binary("and", "b32", Among(-4, 1, 8), 7) == Among(0, 1, 8)
+    assert binary("and", "b32", Among(0, 1, 1024), 1020) == Among(0, 4, 256)
+    assert binary("and", "b32", Among(0, 4, 2), 7) == Among(0, 4, 2)
 
 
 def test_divisors():

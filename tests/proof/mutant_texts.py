@@ -71,15 +71,15 @@ TEXTS: list[tuple[str, str]] = [
     (f"{PARTS} @%p4 bra $a; {FENCE} @%p5 bra $c; {FENCE}\n$c: bra $b;\n$a: {FENCE}\n$b: bar.sync 0;", ""),
     (
         f"{PARTS} @%p4 bra $a; {FENCE} @%p5 bra $c; {FENCE} bra $b;\n$a: {FENCE}\n$c: {FENCE}\n$b: bar.sync 0;",
-        "in a form that is not known",
+        "",
     ),
-    (f"{PARTS} @%p4 bra $a; {FENCE} @%p5 bra $c; {FENCE}\n$a: {FENCE}\n$c: bar.sync 0;", "in a form that is not known"),
-    (f"{PARTS} @%p4 bra $a; {FENCE} ret;\n$a: bar.sync 0;", "in a form that is not known"),
+    (f"{PARTS} @%p4 bra $a; {FENCE} @%p5 bra $c; {FENCE}\n$a: {FENCE}\n$c: bar.sync 0;", ""),
+    (f"{PARTS} @%p4 bra $a; {FENCE} ret;\n$a: bar.sync 0;", "do not meet again"),
     (f"{PARTS} setp.eq.u32 %p6, %r9, 3; @%p6 bra $c; @%p4 bra $a; {FENCE}\n$c: {FENCE}\n$a: bar.sync 0;", ""),
     (
         f"{PARTS} setp.eq.u32 %p6, %r9, 3; @%p6 bra $c; @%p4 bra $a; {FENCE} bra $b;\n$a: {FENCE}\n$c: {FENCE}\n"
         "$b: bar.sync 0;",
-        "a label inside of a branch",
+        "",
     ),
 ]
 # Of 128 threads. One lane stores; its warp hands that on to the others, but its own lanes need not know of it.

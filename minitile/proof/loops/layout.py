@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from minitile.proof.loops.flow import Flow, made
+from minitile.proof.loops.flow import Flow, made, synchronises
 from minitile.proof.reading import Statement
 
 _ENDS = ("ret", "exit", "trap")
@@ -31,8 +31,8 @@ class _Block:
 def arrange(flow: Flow) -> None:
     """Blocks stand in another order, with jumps where one is not followed by what followed it.
 
-    Precondition: none; nothing is done unless a branch goes back to what is not the head of a loop around it, nor where
-    a loop has two ways in, or control runs out of the text.
+    Precondition: none; nothing is done unless a branch goes back to what is not the head of a loop around it, over what
+    synchronises, nor where a loop has two ways in, or control runs out of the text.
     """
     if (blocks := _blocks(flow)) is None:
         return
@@ -42,7 +42,8 @@ def arrange(flow: Flow) -> None:
     ways = [(u, v) for u in order for v in blocks[u].following()]
     if any(places[v] <= places[u] and not above[u] >> v & 1 for u, v in ways):
         return  # a loop with two ways in
-    if all(v > u or above[u] >> v & 1 for u, v in ways):
+    back = [(v, u) for u, v in ways if v <= u and not above[u] >> v & 1]
+    if not any(synchronises(flow, blocks[v].begin, blocks[u].end) for v, u in back):
         return
     loops: dict[int, int] = {}  # what each loop holds, as bits, by its head
     for u, v in ways:

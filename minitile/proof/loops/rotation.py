@@ -97,7 +97,8 @@ def part(flow: Flow) -> None:
             continue
         truths = both.args[1:]
         kept = all(not flow.defined(truth, written[-1], back - 1) for truth in truths)
-        tests = [truth for truth in truths if _is_test(flow, truth, head, written[-1] - 1)]
+        tests = [truth for truth in truths if _is_test(flow, truth, head, written[-1] - 1, "lt|le|gt|ge")]
+        tests = tests or [truth for truth in truths if _is_test(flow, truth, head, written[-1] - 1, "eq|ne")]
         if kept and len(tests) == 1 and back + 1 < len(flow.items) and branch.guard not in truths:
             other = truths[truths[0] == tests[0]]
             label, behind = flow.label(), flow.items[back + 1]
@@ -106,11 +107,16 @@ def part(flow: Flow) -> None:
             flow.items[back : back + 1] = [leaves, replace(branch, labels=(), guard=tests[0])]
 
 
-def _is_test(flow: Flow, truth: str, head: int, end: int) -> bool:
-    """Whether a truth is, in each round, a test of numbers of which one is a sum made in the loop, and one is fixed."""
+def _is_test(flow: Flow, truth: str, head: int, end: int, how: str) -> bool:
+    """Whether a truth is such a test, in each round, of numbers: of a sum made in the loop, and of a fixed one."""
     written = flow.defined(truth, head, end)
     each = flow.items[written[0]] if len(written) == 1 else None
-    if each is None or each.guard or not re.fullmatch(r"setp\.\w\w\.[sub](32|64)", each.op) or len(each.args) != 3:
+    if (
+        each is None
+        or each.guard
+        or not re.fullmatch(rf"setp\.(?:{how})\.[sub](32|64)", each.op)
+        or len(each.args) != 3
+    ):
         return False
     made = [flow.defined(arg, head, end) for arg in each.args[1:]]
     grown = [n for places in made for n in places if re.fullmatch(r"add\.[su](32|64)", flow.items[n].op)]

@@ -35,6 +35,21 @@ LOOPS = {
     "    setp.lt.u32 %p0, %r6, %r9;\n    @%p0 bra K;\n    mov.u32 %r6, 0;\nL:\n{}\n    add.u32 %r6, %r6, 1;"
     "\n    setp.ge.u32 %p0, %r6, %r9;\n"
     "    @!%p0 bra L;\nE:",
+    "by 64 bits": "    mov.u32 %r6, 0;\n    mov.u64 %rd30, 0;\n    cvt.u64.u32 %rd31, %r9;"
+    "\n    setp.ge.u64 %p0, %rd30, %rd31;\n    @%p0 bra E;\nL:\n    cvt.u32.u64 %r6, %rd30;\n    bar.sync 0;\n{}\n"
+    "    add.s64 %rd30, %rd30, 1;\n    setp.lt.u64 %p0, %rd30, %rd31;\n    @%p0 bra L;\nE:",
+    "by a stride, from a sum": "    mov.u32 %r6, %ctaid.x;\n    mov.u32 %r7, %nctaid.x;\n    add.u32 %r6, %r6, 1;"
+    "\n    setp.ge.s32 %p0, %r6, %r9;\n    @%p0 bra E;\n    shl.b32 %r7, %r7, 1;\nL:\n    bar.sync 0;\n{}\n"
+    "    add.s32 %r6, %r6, %r7;\n    setp.lt.s32 %p0, %r6, %r9;\n    @%p0 bra L;\nE:",
+    "by two truths": "    mov.u32 %r6, 0;\n    setp.eq.u32 %p0, %r9, 0;\n    @%p0 bra E;\nL:\n{}\n"
+    "    add.u32 %r6, %r6, 1;\n    setp.lt.s32 %p0, %r6, %r9;\n    setp.ne.u32 %p1, %r22, 35;"
+    "\n    and.pred %p2, %p1, %p0;\n    @%p2 bra L;\nE:",
+    "its end in front": "    mov.u32 %r6, 0;\n    bra H;\nK:\n    add.u32 %r6, %r6, 1;\nH:\n"
+    "    setp.ge.u32 %p0, %r6, %r9;\n    @%p0 bra E;\n{}\n    bra K;\nE:",
+    "a copy first": "    mov.u32 %r7, 0;\n    mov.u32 %r6, 0;\n    setp.eq.u32 %p0, %r9, 0;\n    @%p0 bra E;\nL:\n"
+    "    mov.u32 %r6, %r7;\n{}\n    add.u32 %r7, %r6, 1;\n    setp.lt.u32 %p0, %r7, %r9;\n    @%p0 bra L;\nE:",
+    "by two": "    mov.u32 %r6, 0;\n    setp.eq.u32 %p0, %r9, 0;\n    @%p0 bra E;\nL:\n{}\n"
+    "    add.u32 %r6, %r6, 2;\n    setp.lt.u32 %p0, %r6, %r9;\n    @%p0 bra L;\nE:",
 }
 # What each round leaves: a number of the round, and of registers that grow with it.
 WORK = """

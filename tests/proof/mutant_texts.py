@@ -24,6 +24,7 @@ from tests.proof.test_text import WHOLE as PLAIN
 
 FENCE = "fence.proxy.async;"
 PARTS = "setp.gt.u32 %p4, %r0, 5; setp.gt.u32 %p5, %r0, 3;"
+TWO_WAYS = f"{PARTS} @%p4 bra $a; {FENCE} {{}} {FENCE} bra $b;\n$a: {FENCE}\n$b: bar.sync 0;"
 EXPECTS = "@%p0 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1+1024], {};"
 INIT_64 = INIT.replace("[%r1+1024], 1;", "[%r1+1024], 64; mbarrier.init.shared.b64 [%r1+1032], 64;")
 TAKE = "mbarrier.arrive.shared.b64 %d5, [%r1+1024];"
@@ -127,6 +128,9 @@ TEXTS: list[tuple[str, str]] = [
     (f"{PARTS} @%p4 bra $a; {FENCE} @%p5 bra $c; {FENCE}\n$a: {FENCE}\n$c: bar.sync 0;", ""),
     (f"{PARTS} @%p4 bra $a; {FENCE} ret;\n$a: bar.sync 0;", "a barrier by some lanes"),
     (f"{PARTS} @%p4 bra $a; {FENCE} ret;\n$a: {FENCE}", ""),
+    (TWO_WAYS.format("@%p0 ret;"), "a barrier by some lanes"),
+    (TWO_WAYS.format("@%p0 bra $b;"), ""),
+    (TWO_WAYS.format("") + " setp.eq.s32 %p6, %r9, 3; @%p6 bra.uni $z; bar.sync 0;\n$z: bar.sync 0;", ""),
     (f"{PARTS} setp.eq.u32 %p6, %r9, 3; @%p6 bra $c; @%p4 bra $a; {FENCE}\n$c: {FENCE}\n$a: bar.sync 0;", ""),
     (
         f"{PARTS} setp.eq.u32 %p6, %r9, 3; @%p6 bra $c; @%p4 bra $a; {FENCE} bra $b;\n$a: {FENCE}\n$c: {FENCE}\n"

@@ -34,7 +34,7 @@ def arrange(flow: Flow) -> None:
     Precondition: none; nothing is done unless a branch goes back to what is not the head of a loop around it, over what
     synchronises, nor where a loop has two ways in, or control runs out of the text.
     """
-    if (blocks := _blocks(flow)) is None:
+    if not (blocks := _blocks(flow)):
         return
     order = _order(0, lambda n: blocks[n].following())
     places = {n: place for place, n in enumerate(order)}

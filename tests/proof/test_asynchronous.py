@@ -89,7 +89,7 @@ FAULTY_PRODUCTS = {
     "a swizzled matrix that begins within the pattern": f"or.b64 %d4, %d3, {3 << 62}; add.u64 %d3, %d4, 4;"
     f" {FENCE} {PRODUCT} {COMMIT} {FINISHED}",
     "registers asked for by a warp alone": f"{HALF} @%p3 {LEAST.format(24)}",
-    "registers asked for by each warp in its way": f"{HALF} @%p3 bra $a; {LEAST.format(32)} bra $b;"
+    "registers asked for by each warp on a way of its own": f"{HALF} @%p3 bra $a; {LEAST.format(32)} bra $b;"
     f"\n$a: {LEAST.format(24)}\n$b:",
 }
 SOUND_PRODUCTS = {

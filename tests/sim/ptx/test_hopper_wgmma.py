@@ -385,7 +385,7 @@ def test_part_of_a_warpgroup() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_warp_ends_before_others_issue(seed: int) -> None:
-    """All four warps issue the product, in schedule "random" some when others have ended. Nobody waits for it."""
+    """All four warps issue the product, in schedule "random" some when others have ended. No wait is for it."""
     body = small(FENCE + MMA)
     silent(simulate(body, [np.zeros(4, np.uint32)], schedule="random", seed=seed, gpu=False))
     one_less = small(FENCE + "    setp.eq.u32 q, warp, 3;\n    @q ret;\n" + MMA)

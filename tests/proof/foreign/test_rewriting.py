@@ -45,7 +45,7 @@ LOOPS = {
     "    add.u32 %r6, %r6, 1;\n    setp.lt.s32 %p0, %r6, %r9;\n    setp.ne.u32 %p1, %r22, 35;"
     "\n    and.pred %p2, %p1, %p0;\n    @%p2 bra L;\nE:",
     "its end in front": "    mov.u32 %r6, 0;\n    bra H;\nK:\n    add.u32 %r6, %r6, 1;\nH:\n"
-    "    setp.ge.u32 %p0, %r6, %r9;\n    @%p0 bra E;\n{}\n    bra K;\nE:",
+    "    setp.ge.u32 %p0, %r6, %r9;\n    @%p0 bra E;\n{}\n    bar.sync 0;\n    bra K;\nE:",
     "a copy first": "    mov.u32 %r7, 0;\n    mov.u32 %r6, 0;\n    setp.eq.u32 %p0, %r9, 0;\n    @%p0 bra E;\nL:\n"
     "    mov.u32 %r6, %r7;\n{}\n    add.u32 %r7, %r6, 1;\n    setp.lt.u32 %p0, %r7, %r9;\n    @%p0 bra L;\nE:",
     "by two": "    mov.u32 %r6, 0;\n    setp.eq.u32 %p0, %r9, 0;\n    @%p0 bra E;\nL:\n{}\n"

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from minitile.proof.certificate import certified
 from minitile.proof.explore import MOST_SECONDS, MOST_STATES, Explorer
 from minitile.proof.launches.witness import evaluate, witness
-from minitile.proof.registers import Question
+from minitile.proof.questions import Question
 from minitile.proof.text import EVENTS, Fault, Launch, Refused, parse
 from minitile.proof.values import Affine, Predicate
 

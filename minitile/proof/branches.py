@@ -11,7 +11,7 @@ from typing import Any
 
 from minitile.proof.divergence import diverge, joins
 from minitile.proof.products import Products
-from minitile.proof.registers import Fork
+from minitile.proof.questions import Fork
 from minitile.proof.shortcuts.blocks import Block
 from minitile.proof.state import ALL, State, Warp, bits
 from minitile.proof.text import ATOMIC, Fault, Instruction, Launch, Loop, Program, Refused, is_plain

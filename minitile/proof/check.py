@@ -15,7 +15,7 @@ from typing import Any
 
 from minitile.proof.encoding import Decoder
 from minitile.proof.explore import MOST_CASES, Explorer, cyclic
-from minitile.proof.registers import is_symbol
+from minitile.proof.questions import is_symbol
 from minitile.proof.state import State, Warp
 from minitile.proof.text import Launch, Program, Refused, parse
 from minitile.proof.values import variables_in

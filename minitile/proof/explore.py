@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from minitile.proof.barriers import Lap
 from minitile.proof.constants import always_grows
-from minitile.proof.registers import LAUNCH, is_symbol
+from minitile.proof.questions import LAUNCH, is_symbol
 from minitile.proof.semantics import Fork, Machine, Question, Residue
 from minitile.proof.state import ALL, State, Warp, bits, without_empty
 from minitile.proof.text import ARITHMETIC, Fault, Launch, Program, Refused, parse

@@ -15,7 +15,8 @@ from minitile.proof.branches import ATOMIC_OF_SHARED, CP_ASYNC, IDLE_FENCES, SHA
 from minitile.proof.divergence import meet
 from minitile.proof.events import Footprint, MBarrier, replace
 from minitile.proof.memory import Memory, fence
-from minitile.proof.registers import WINDOW, Fork, Question, Residue
+from minitile.proof.questions import Fork, Question, Residue
+from minitile.proof.registers import WINDOW
 from minitile.proof.shortcuts.blocks import blocks, names_truth
 from minitile.proof.shortcuts.bursts import Burst, bursts, form, piece
 from minitile.proof.state import ALL, State, Warp, bits, committed, lanes_in, without_empty

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from minitile.proof.arithmetic.values import Affine, Predicate
 from minitile.proof.certificate import certified
 from minitile.proof.explore import MOST_SECONDS, MOST_STATES, Explorer
 from minitile.proof.launches.witness import evaluate, witness
 from minitile.proof.questions import Question
 from minitile.proof.text import EVENTS, Fault, Launch, Refused, parse
-from minitile.proof.values import Affine, Predicate
 
 Verdict = Literal["proved", "fault", "refused"]
 

@@ -9,14 +9,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from minitile.proof.divergence import diverge, joins
-from minitile.proof.products import Products
-from minitile.proof.questions import Fork
-from minitile.proof.shortcuts.blocks import Block
-from minitile.proof.state import ALL, State, Warp, bits
-from minitile.proof.text import ATOMIC, Fault, Instruction, Launch, Loop, Program, Refused, is_plain
-from minitile.proof.tickets import computed_from, counted, counts_up, highest, renew, truths, without
-from minitile.proof.values import (
+from minitile.proof.arithmetic.values import (
     TOP,
     UNIFORM,
     Counter,
@@ -31,6 +24,13 @@ from minitile.proof.values import (
     uniform,
     variables_in,
 )
+from minitile.proof.divergence import diverge, joins
+from minitile.proof.products import Products
+from minitile.proof.questions import Fork
+from minitile.proof.shortcuts.blocks import Block
+from minitile.proof.state import ALL, State, Warp, bits
+from minitile.proof.text import ATOMIC, Fault, Instruction, Launch, Loop, Program, Refused, is_plain
+from minitile.proof.tickets import computed_from, counted, counts_up, highest, renew, truths, without
 
 SHARED = re.compile(r"(?:st|ld)\.shared(?:::cta)?(?:\.v([24]))?\.[busf](8|16|32|64|128)")
 ATOMIC_OF_SHARED = re.compile(

@@ -13,12 +13,12 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from minitile.proof.arithmetic.values import variables_in
 from minitile.proof.encoding import Decoder
 from minitile.proof.explore import MOST_CASES, Explorer, cyclic
 from minitile.proof.questions import is_symbol
 from minitile.proof.state import State, Warp
 from minitile.proof.text import Launch, Program, Refused, parse
-from minitile.proof.values import variables_in
 
 FORMAT = 6
 # What comes of data that is no state.

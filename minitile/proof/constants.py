@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from minitile.proof.arithmetic.values import NEAR, SMALL
 from minitile.proof.text import ATOMIC, INTEGER, Instruction, Loop, Program
-from minitile.proof.values import NEAR, SMALL
 
 _KEEPS_COUNTER = ("mov", "add", "sub", "mad", "selp", "shfl", "cvt")
 

@@ -10,11 +10,22 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, ClassVar
 
+from minitile.proof.arithmetic.values import (
+    TOP,
+    UNIFORM,
+    Affine,
+    Among,
+    Counter,
+    Perhaps,
+    Predicate,
+    Stored,
+    Ticket,
+    Token,
+)
 from minitile.proof.events import Access, Footprint, MBarrier, NamedBarrier, Product
 from minitile.proof.memory import Memory
 from minitile.proof.state import State, Warp
 from minitile.proof.text import Refused
-from minitile.proof.values import TOP, UNIFORM, Affine, Among, Counter, Perhaps, Predicate, Stored, Ticket, Token
 
 _RECORDS: dict[str, Any] = {each.__name__: each for each in (Access, MBarrier, NamedBarrier, Product, Warp, State)}
 _VALUES: dict[str, Any] = {

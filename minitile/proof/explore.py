@@ -14,13 +14,7 @@ from itertools import product
 from math import lcm, prod
 from typing import Any, TypeAlias
 
-from minitile.proof.barriers import Lap
-from minitile.proof.constants import always_grows
-from minitile.proof.questions import LAUNCH, is_symbol
-from minitile.proof.semantics import Fork, Machine, Question, Residue
-from minitile.proof.state import ALL, State, Warp, bits, without_empty
-from minitile.proof.text import ARITHMETIC, Fault, Launch, Program, Refused, parse
-from minitile.proof.values import (
+from minitile.proof.arithmetic.values import (
     TOP,
     UNIFORM,
     Affine,
@@ -34,6 +28,12 @@ from minitile.proof.values import (
     residue_asked,
     text_of,
 )
+from minitile.proof.barriers import Lap
+from minitile.proof.constants import always_grows
+from minitile.proof.questions import LAUNCH, is_symbol
+from minitile.proof.semantics import Fork, Machine, Question, Residue
+from minitile.proof.state import ALL, State, Warp, bits, without_empty
+from minitile.proof.text import ARITHMETIC, Fault, Launch, Program, Refused, parse
 
 MOST_STATES = 5000
 MOST_STEPS = 400_000  # between two questions

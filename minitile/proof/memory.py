@@ -11,11 +11,11 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+from minitile.proof.arithmetic.values import Among
 from minitile.proof.events import Access, Footprint
 from minitile.proof.state import ALL, State, Warp, lanes_in
 from minitile.proof.text import Fault, Refused
 from minitile.proof.tickets import Tickets, apart, spoil, superseded
-from minitile.proof.values import Among
 
 
 class _Meeting(dict[int, bool]):

@@ -13,12 +13,8 @@ from functools import lru_cache
 from math import gcd, lcm
 from typing import Any
 
-from minitile.proof.constants import always_grows, constants, generations, growing, subtracted
-from minitile.proof.lanes import truths_of
-from minitile.proof.launches import implied as consequences
-from minitile.proof.state import State, Warp
-from minitile.proof.text import Instruction, Launch, Loop, Program, Refused
-from minitile.proof.values import (
+from minitile.proof.arithmetic.lanes import truths_of
+from minitile.proof.arithmetic.values import (
     NEAR,
     SMALL,
     TOP,
@@ -42,6 +38,10 @@ from minitile.proof.values import (
     unknown,
     variables_in,
 )
+from minitile.proof.constants import always_grows, constants, generations, growing, subtracted
+from minitile.proof.launches import implied as consequences
+from minitile.proof.state import State, Warp
+from minitile.proof.text import Instruction, Launch, Loop, Program, Refused
 
 FAR = -(1 << 40)  # below all that is asked
 LAUNCH = -1  # stands in a base for the number of loops before, in questions that no instance of a loop asks alone

@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import gcd, lcm
 from typing import Any
 
-from minitile.proof.lanes import (
+from minitile.proof.arithmetic.lanes import (
     compared,
     extended,
     half,
@@ -19,12 +19,8 @@ from minitile.proof.lanes import (
     threads,
     zero_extended,
 )
-from minitile.proof.operations import computed, is_real
-from minitile.proof.questions import Fork, Questions, Residue
-from minitile.proof.shortcuts.blocks import Block, functions
-from minitile.proof.state import ALL, State, Warp, lanes_in
-from minitile.proof.text import INTEGER, Instruction, Launch, Program, Refused, wide
-from minitile.proof.values import (
+from minitile.proof.arithmetic.operations import computed, is_real
+from minitile.proof.arithmetic.values import (
     SMALL,
     TOP,
     UNIFORM,
@@ -52,6 +48,10 @@ from minitile.proof.values import (
     with_residues,
     without_sign,
 )
+from minitile.proof.questions import Fork, Questions, Residue
+from minitile.proof.shortcuts.blocks import Block, functions
+from minitile.proof.state import ALL, State, Warp, lanes_in
+from minitile.proof.text import INTEGER, Instruction, Launch, Program, Refused, wide
 
 WINDOW = symbol("window")  # where shared memory lies among generic addresses
 MOST_ROUNDS = 32  # counters may be taken modulo this, where they are divided first

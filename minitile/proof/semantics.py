@@ -11,6 +11,28 @@ from collections.abc import Mapping
 from typing import Any
 
 from minitile.proof import barriers
+from minitile.proof.arithmetic.values import (
+    TOP,
+    UNIFORM,
+    Affine,
+    Among,
+    Counter,
+    Predicate,
+    Stored,
+    Ticket,
+    Token,
+    Value,
+    by_lane,
+    lanes_of,
+    launch_wide,
+    not_negative,
+    rounds,
+    symbol,
+    symbols_in,
+    unknown,
+    variables_in,
+    without_sign,
+)
 from minitile.proof.branches import ATOMIC_OF_SHARED, CP_ASYNC, IDLE_FENCES, SHARED, TENSOR_STORES, Branches, is_access
 from minitile.proof.divergence import meet
 from minitile.proof.events import Footprint, MBarrier, replace
@@ -37,28 +59,6 @@ from minitile.proof.text import (
     is_wait,
 )
 from minitile.proof.tickets import Tickets, drawn, draws, name_truth, of_tickets, placed
-from minitile.proof.values import (
-    TOP,
-    UNIFORM,
-    Affine,
-    Among,
-    Counter,
-    Predicate,
-    Stored,
-    Ticket,
-    Token,
-    Value,
-    by_lane,
-    lanes_of,
-    launch_wide,
-    not_negative,
-    rounds,
-    symbol,
-    symbols_in,
-    unknown,
-    variables_in,
-    without_sign,
-)
 
 _IDLE = (
     "griddepcontrol.",

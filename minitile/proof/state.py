@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from minitile.proof.arithmetic.values import TOP, UNIFORM, Predicate, Stored, Value, uniform, variables_in
 from minitile.proof.events import Access, MBarrier, NamedBarrier, Product
-from minitile.proof.values import TOP, UNIFORM, Predicate, Stored, Value, uniform, variables_in
 
 ALL = 0xFFFFFFFF
 

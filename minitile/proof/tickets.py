@@ -21,10 +21,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from minitile.proof.events import Access
-from minitile.proof.state import State, Warp
-from minitile.proof.text import ARITHMETIC, DRAW, Instruction, Loop, Program, Refused
-from minitile.proof.values import (
+from minitile.proof.arithmetic.values import (
     MOST_AMONG,
     TOP,
     Affine,
@@ -38,6 +35,9 @@ from minitile.proof.values import (
     not_negative,
     signed,
 )
+from minitile.proof.events import Access
+from minitile.proof.state import State, Warp
+from minitile.proof.text import ARITHMETIC, DRAW, Instruction, Loop, Program, Refused
 
 _TEST = re.compile(r"setp\.(lt|le|gt|ge|lo|ls|hi|hs)\.[us]32")
 _SWAPPED = {"gt": "lt", "ge": "le", "lt": "gt", "le": "ge"}

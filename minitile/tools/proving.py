@@ -18,8 +18,8 @@ from minitile.ir.diagnostics import MinitileError
 from minitile.ir.types import dtype
 from minitile.proof import Answer, Launch, answer
 from minitile.proof.answer import Asked
+from minitile.proof.arithmetic.values import symbol
 from minitile.proof.launches.witness import evaluate
-from minitile.proof.values import symbol
 from minitile.runtime.launch_info import (
     Expr,
     LaunchInfo,

@@ -1,5 +1,5 @@
 """Integer arithmetic and comparisons of PTX (ISA 8.3, 9.7.1, 9.7.6), for tests that execute texts: on numbers of any
-width, which the caller wraps. Written apart from the prover's (minitile/proof/values.py), which it is held against."""
+width, which the caller wraps. Written apart from the prover's (minitile/proof/arithmetic), which it is held against."""
 
 from __future__ import annotations
 

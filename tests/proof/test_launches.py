@@ -10,6 +10,7 @@ import pytest
 
 import minitile as mt
 from minitile.proof import Launch, Refused, answer, check, explore
+from minitile.proof.arithmetic.values import Affine, Predicate, binary, compare, symbol
 from minitile.proof.launches.implied import (
     above_of_quotient,
     ends,
@@ -21,7 +22,6 @@ from minitile.proof.launches.implied import (
     least_of_sizes,
 )
 from minitile.proof.launches.witness import evaluate, witness
-from minitile.proof.values import Affine, Predicate, binary, compare, symbol
 from minitile.tools.proving import launch_facts
 from tests.proof.test_text import HEAD, LOAD, LOOP, OTHER, STORE, verdict
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
+from minitile.proof.arithmetic.values import not_negative
 from minitile.proof.loops.division import divisor
-from minitile.proof.values import not_negative
 from tests.proof import test_tickets as tickets
 from tests.proof.test_attacks import MEET, against, found, rounds
 from tests.proof.test_text import COPY, HEAD, INIT, LOAD, MAP, NEXT, OTHER, PUT, STORE, WAIT, verdict

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import pytest
 
 from minitile.proof import Answer, Launch, answer
+from minitile.proof.arithmetic.values import Counter
 from minitile.proof.explore import Explorer
 from minitile.proof.state import Warp
 from minitile.proof.text import parse
-from minitile.proof.values import Counter
 from tests.proof import dpor
 from tests.proof.concrete import traces
 from tests.proof.test_attacks import against

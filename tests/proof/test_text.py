@@ -5,11 +5,22 @@ from __future__ import annotations
 import pytest
 
 from minitile.proof import Launch, Refused, answer, prove
+from minitile.proof.arithmetic.values import (
+    TOP,
+    UNIFORM,
+    Affine,
+    Counter,
+    binary,
+    by_lane,
+    compare,
+    logic,
+    negate,
+    symbol,
+)
 from minitile.proof.explore import Explorer
 from minitile.proof.products import rows_of_16
 from minitile.proof.state import Warp
 from minitile.proof.text import parse
-from minitile.proof.values import TOP, UNIFORM, Affine, Counter, binary, by_lane, compare, logic, negate, symbol
 
 HEAD = """.version 8.4
 .target sm_90a

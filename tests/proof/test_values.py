@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from minitile.proof import values
-from minitile.proof.values import Affine, Counter, Predicate, symbol
+from minitile.proof.arithmetic import values
+from minitile.proof.arithmetic.values import Affine, Counter, Predicate, symbol
 from tests.proof.test_text import LOAD, LOOP, OTHER, STORE, verdict
 
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import ceil, floor, gcd
 from typing import Any
 
-from minitile.proof.values import Affine, Predicate, Value, binary, counters_in, not_negative, plus, symbol
+from minitile.proof.arithmetic.values import Affine, Predicate, Value, binary, counters_in, not_negative, plus, symbol
 
 _WHOLE = ("s32", "u32", "b32")  # comparisons of numbers as they are counted
 _Terms = tuple[tuple[Any, int], ...]

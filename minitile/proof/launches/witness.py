@@ -11,9 +11,9 @@ from functools import partial
 from itertools import islice, product
 from typing import Any
 
+from minitile.proof.arithmetic.values import Affine, Predicate, binary, compare, symbol
 from minitile.proof.launches.implied import size_of_grid
 from minitile.proof.text import Launch
-from minitile.proof.values import Affine, Predicate, binary, compare, symbol
 
 Holds = Callable[[Callable[[Any], int | None]], bool | None]
 _MOST_TRIES = 4000

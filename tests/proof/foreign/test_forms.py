@@ -8,11 +8,11 @@ from __future__ import annotations
 import pytest
 
 from minitile.proof import Launch, answer
+from minitile.proof.arithmetic.operations import computed
+from minitile.proof.arithmetic.values import TOP, UNIFORM, Affine, Among, binary, symbol
 from minitile.proof.butterflies import ALL
 from minitile.proof.loops.division import divisor
-from minitile.proof.operations import computed
 from minitile.proof.text import parse
-from minitile.proof.values import TOP, UNIFORM, Affine, Among, binary, symbol
 from tests.proof.test_text import (
     CP,
     DATA,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from minitile.proof.values import (
+from minitile.proof.arithmetic.values import (
     TOP,
     UNIFORM,
     Among,

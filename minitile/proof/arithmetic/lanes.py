@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from minitile.proof.state import lanes_in
-from minitile.proof.values import (
+from minitile.proof.arithmetic.values import (
     TOP,
     UNIFORM,
     Affine,
@@ -25,6 +24,7 @@ from minitile.proof.values import (
     unknown,
     without_sign,
 )
+from minitile.proof.state import lanes_in
 
 
 @lru_cache(maxsize=1024)

@@ -303,6 +303,7 @@ def test_the_grid_must_divide() -> None:
 
 
 LIMITS = ".maxntid 256, 1, 1 .minnctapersm 1"
+ASK = "    setmaxnreg.dec.sync.aligned.u32 {};\n"
 ROLES = """    setp.lt.u32 q, tid, 128;
     @q bra PRODUCER;
     setmaxnreg.inc.sync.aligned.u32 {inc};
@@ -333,3 +334,21 @@ def test_setmaxnreg() -> None:
     for number in (20, 100, 264):
         with pytest.raises(SimulationError, match="multiple of 8"):
             roles(240, number)
+
+
+@pytest.mark.parametrize(
+    ("body", "block"),
+    [
+        ("    setp.ge.u32 q, tid, 32;\n    @q bra END;\n" + ASK.format(40) + "END:\n", 128),  # by one warp
+        ("    setp.ge.u32 q, tid, 32;\n    @q bra END;\n" + ASK.format(40) + "END:\n" + ASK.format(40), 128),
+        (ASK.format(56) + "    setp.ge.u32 q, tid, 32;\n    @q bra B;\n" + ASK.format(40) + "    bra END;\nB:\n"
+         + ASK.format(48) + "END:\n", 128),
+        (ASK.format(40), 96),
+        (ASK.format(48), 160),  # the last warp is in no whole warpgroup
+    ],
+)  # fmt: skip
+def test_a_warpgroup_asks_alike(body: str, block: int) -> None:
+    limits = f".maxntid {block}, 1, 1 .minnctapersm 1"
+    report = simulate(frame(body, limits=limits), [np.zeros(1, np.uint32)], block=block, gpu=False)
+    assert [each.kind for each in report.findings] == ["divergent_barrier"]
+    assert "same setmaxnreg" in report.findings[0].message

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...core.memory import split_generic
 from ...core.report import Finding
-from ...core.scalars import Sel
+from ...core.scalars import Array, Sel
 from ..operands import address, error
 from ..program import Linker
 from ..race.async_clocks import GLOBAL, SHARED
@@ -99,11 +99,14 @@ def _dependent_grid(ins: Instruction, linker: Linker) -> Handler:
 
 
 class RegisterBudget:
-    """What warps have asked for by setmaxnreg: registers per thread, 0 for those that have not."""
+    """What warps have asked for by setmaxnreg: registers per thread, 0 for those that have not. The four warps of a
+    warpgroup ask alike (`.aligned`)."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.asked = np.zeros(machine.slots // 32, np.int64)
+        self.times = np.zeros(machine.slots // 32, np.int64)  # how often each warp has asked
+        self.log: dict[tuple[int, int], tuple[int, bool]] = {}  # for what, by a warpgroup's first warp and times before
         self.site = 0
         limits = machine.program.function.limits
         ctas = limits.get("minnctapersm", (1,))[0]
@@ -120,13 +123,33 @@ class RegisterBudget:
             message = f"setmaxnreg.{'inc' if grows else 'dec'} to {number}, but the warp has {have} registers a thread"
             access = self.machine.access("setmaxnreg", site, int(warps[0]) * 32)
             self.machine.find(Finding("register_budget", message, access))
+        for warp in warps.tolist():
+            key = int(self._warpgroup(warp)[0]), int(self.times[warp])
+            if self.log.setdefault(key, (number, grows)) != (number, grows):
+                self._differ(warp, site)
         self.asked[warps] = number
+        self.times[warps] += 1
         self.site = site
+
+    def _warpgroup(self, warp: int) -> Array:
+        """The warps of a block that start at a multiple of four; fewer than four at its end."""
+        per_cta = self.machine.padded // 32
+        first, end = warp - warp % per_cta % 4, warp - warp % per_cta + per_cta
+        return np.arange(first, min(first + 4, end))
+
+    def _differ(self, warp: int, site: int) -> None:
+        message = "the warps of a warpgroup ask for different numbers; all 128 threads must execute the same setmaxnreg"
+        self.machine.find(Finding("divergent_barrier", message, self.machine.access("setmaxnreg", site, warp * 32)))
 
     def end(self) -> None:
         """All warps have asked for what they want."""
         if not self.asked.any():
             return
+        for first, _ in self.log:
+            team = self._warpgroup(first)
+            if len(team) < 4 or len({*self.times[team].tolist()}) > 1:
+                self._differ(first, self.site)
+                break
         per_cta = np.where(self.asked > 0, self.asked, self.initial).reshape(self.machine.ctas, -1).sum(axis=1) * 32
         if (per_cta > self.room).any():
             message = (

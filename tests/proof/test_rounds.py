@@ -158,3 +158,32 @@ def test_what_comes_of_shifted_counters_is_no_fault(less: int) -> None:
     minimum = f"sub.s32 %x8, %r9, {less}; min.s32 %x9, %x8, 2; setp.ne.s32 %q3, %x9, 1; @%q3 bra.uni $z;"
     assert found(MINIMA.format(minimum)).verdict == "refused"
     assert not fault_at(MINIMA.format(minimum), N=less + 1)
+
+
+# A loop that a branch leaves around its step, and that is entered again behind it: two rounds have one counter.
+AROUND = "mov.b32 %x0, 0; mov.b32 %x8, 0; mov.b32 %x16, 0; setp.eq.u32 %q7, 1, 1; and.b32 %x10, %r0, 31;\n$h: {}"
+STEPS = "add.u32 %x0, %x0, 1;\n$m: setp.lt.s32 %q4, %x0, %r9; @%q4 bra $h; bra $e;\n$o: {} @%q7 bra {};\n$e:"
+DRAWN = AROUND.format(
+    "bar.warp.sync -1; setp.ne.u32 %q1, %x10, 0; @%q1 bra $k; ld.param.u64 %d2, [G]; atom.global.add.u32 %x5, [%d2],"
+    " 1;\n$k: shfl.sync.idx.b32 %x6, %x5, 0, 31, 0xffffffff; setp.eq.u32 %q6, %x8, 1; @!%q6 bra $n;"
+    " setp.ne.u32 %q5, %x6, 0; @!%q5 bra $n; st.shared.u32 [%r1], %r0;\n$n: @%q6 bra $s; setp.eq.u32 %q5, %x6, 0;"
+    " @%q5 bra $o;\n$s: mov.b32 %x8, 0; "
+)
+INSTANCES = AROUND.format(
+    "mov.b32 %x13, 0; mov.b32 %x1, 0;\n$i: bar.sync 0; setp.lt.u32 %q2, %x13, 40; selp.u32 %x14, 1, 0, %q2;"
+    " add.u32 %x13, %x13, %x14; add.u32 %x1, %x1, 1; setp.lt.s32 %q3, %x1, %x18; @%q3 bra $i; setp.eq.u32 %q6, %x8, 1;"
+    " @!%q6 bra $o; setp.lt.s32 %q5, %x18, %x16; @%q5 bra $n; setp.eq.u32 %q5, %x13, 40; @!%q5 bra $n;"
+    f" {{}}\n$n: mov.b32 %x8, 0; {STEPS.format('mov.b32 %x13, 0; mov.b32 %x8, 1; mov.b32 %x16, %x1;', '$m')}"
+)
+
+
+def test_a_draw_has_another_number_in_a_round_with_the_same_counter() -> None:
+    """The first draw gives 0, the next one, in a round with the same counter, does not: then all lanes store."""
+    assert not found(DRAWN + STEPS.format("mov.b32 %x8, 1;", "$m"))
+    assert found(DRAWN + STEPS.format("", "$s"))  # each round comes past the step
+
+
+def test_a_loop_within_begins_anew_in_a_round_with_the_same_counter() -> None:
+    assert not found(INSTANCES.format(RACE.removesuffix("\n$z:")), states=3000)
+    assert fault_at(INSTANCES.format(RACE.removesuffix("\n$z:")), N=2, M=60)
+    assert not fault_at(INSTANCES.format(""), N=2, M=60)

@@ -187,3 +187,33 @@ def test_a_loop_within_begins_anew_in_a_round_with_the_same_counter() -> None:
     assert not found(INSTANCES.format(RACE.removesuffix("\n$z:")), states=3000)
     assert fault_at(INSTANCES.format(RACE.removesuffix("\n$z:")), N=2, M=60)
     assert not fault_at(INSTANCES.format(""), N=2, M=60)
+
+
+LONG = (
+    "mov.u64 %d5, {}; mov.u64 %d6, {}; mov.u64 %d7, {}; mov.u32 %x1, 0;\n$l: bar.sync 1, 64; add.s64 %d5, %d5, {};"
+    " setp.{} %p2, %d5, {}; @%p2 bra $l;"
+)
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "test", "bound", "rounds"),
+    [
+        (0, 1, "lt.u64", -1, 1),
+        (0, 1, "le.u64", "0xffffffffffffffff", 1),
+        (0, 1, "lt.u64", 4294967301, 5),
+        (0, 1, "lt.s64", 4294967301, 5),
+        (0, 1, "ne.u64", 4294967301, 5),
+        (4294967296, 1, "lt.s64", 5, 5),
+        (-5, 1, "lt.u64", 1, 6),
+        (0, 4294967297, "lt.s64", 4, 4),
+    ],
+)
+@pytest.mark.parametrize("named", [False, True])
+def test_numbers_of_64_bits_that_32_bits_do_not_hold(
+    start: int, step: int, test: str, bound: int, rounds: int, named: bool
+) -> None:
+    """One warp goes around more often than the other, or less often."""
+    loop = LONG.format(start, step, bound, "%d6" if named or step >= 1 << 30 else step, test, "%d7" if named else bound)
+    assert not found(against(loop, "bar.sync 1, 64;" * rounds))
+    sound = LONG.format(3, 1, 7, "%d6" if named else 1, "lt.u64", "%d7" if named else 7)
+    assert found(against(sound, "bar.sync 1, 64;" * 4))

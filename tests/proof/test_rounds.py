@@ -217,3 +217,18 @@ def test_numbers_of_64_bits_that_32_bits_do_not_hold(
     assert not found(against(loop, "bar.sync 1, 64;" * rounds))
     sound = LONG.format(3, 1, 7, "%d6" if named else 1, "lt.u64", "%d7" if named else 7)
     assert found(against(sound, "bar.sync 1, 64;" * 4))
+
+
+DRAWER = (
+    "and.b32 %x10, %r0, 31; mad.lo.u32 %x11, %x10, 4, %r1; @%p0 st.shared.u32 [%x11+512], 0; mov.b32 %x5, 0;"
+    " ld.param.u64 %d2, [G]; setp.eq.u32 %q0, %r9, 7;"
+    " @%q0 bra $k; bar.sync 0;\n$k: setp.eq.u32 %q1, %x10, {}; bar.warp.sync -1; setp.eq.u32 %q1, %x10, {};"
+    " @%q1 atom.global.add.u32 %x5, [%d2], 1; shfl.sync.idx.b32 %x6, %x5, 0, 31, 0xffffffff; setp.eq.u32 %q5, %x6, 0;"
+    " @%q5 bra $n; st.shared.u32 [%r1], %x10;\n$n:"
+)
+
+
+def test_a_guard_of_a_draw_is_the_last_that_was_computed() -> None:
+    assert not found(DRAWER.format(1, 0))
+    assert fault_at(DRAWER.format(1, 0), loaded=1)
+    assert found(DRAWER.format(0, 1))

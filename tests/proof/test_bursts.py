@@ -17,7 +17,21 @@ from tests.proof.each_anew import by_chance, differences, of_tests, one_by_one
 from tests.proof.kernels import kernels
 from tests.proof.test_examples import text_and_launch
 from tests.proof.test_rules import texts
-from tests.proof.test_text import CP, DATA, FENCE, FILLED, HEAD, INIT, NEXT, WARPGROUP, verdict
+from tests.proof.test_text import (
+    CP,
+    DATA,
+    FENCE,
+    FILLED,
+    HEAD,
+    INIT,
+    LOAD,
+    LOOP,
+    NEXT,
+    OTHER,
+    STORE,
+    WARPGROUP,
+    verdict,
+)
 
 ROWS = "mad.lo.u32 %r3, %r0, 16, %r1; st.shared.v4.u32 [%r3], {0, 0, 0, 0};"
 MATRICES = "mad.lo.u32 %r3, %r0, 16, %r1; "
@@ -173,6 +187,14 @@ def test_what_is_kept_without_what_it_hangs_on(monkeypatch):
 
     monkeypatch.setattr(registers.Registers, "evaluated", evaluated)
     assert differences(some()[:12], 40)
+
+
+@pytest.mark.parametrize("where", ["%p5", "!%p5"])
+def test_answers_are_not_kept(where):
+    """A test of equality asks within a loop: what one answer gives must not be taken for what the other does."""
+    inner = LOOP.replace("$l", "$k").replace("$e", "$f").replace("%r6", "%r7").format("bar.sync 0;")
+    race = f"setp.eq.s32 %p5, %r9, 2; @{where} bra.uni $z; {STORE} {OTHER} {LOAD}\n$z:"
+    assert answer(text_of(LOOP.format(f"{inner} {race}")), Launch({})).verdict == "fault"
 
 
 def test_what_is_superseded():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from minitile.proof.arithmetic.values import NEAR, SMALL
 from minitile.proof.text import ATOMIC, INTEGER, Instruction, Loop, Program
@@ -52,10 +52,46 @@ def _of_quotients(program: Program) -> list[int]:
     return found
 
 
-def always_grows(code: Sequence[Instruction], loop: Loop) -> bool:
-    """Whether each round of a loop comes past the step of its counter."""
-    step = next(pc for pc in range(loop.head, loop.back) if loop.counter in code[pc].writes)
-    return not any(i.base == "bra" and i.pc < step < i.target <= loop.back for i in code[loop.head : loop.back])
+def counted_anew(code: Sequence[Instruction], loops: Sequence[Loop], pc: int) -> tuple[Loop, ...] | None:
+    """Of these loops those whose counters tell apart all times at which a thread executes an instruction; None: they do
+    not. Each way from it back to it comes past the step of one of them, and on a way that comes past no step of those
+    before it nothing else writes its counter: so from one time to the next the counters grow, the first one first."""
+    found, without = list[Loop](), set[int]()
+    for loop in sorted(loops, key=lambda each: (each.head, -each.back)):
+        if pc not in (around := _on_ways(code, pc, without)):
+            break
+        writes = {n for n in around if loop.counter in code[n].writes}
+        if len(writes) == 1 and all(loop.head <= n < loop.back for n in writes):
+            found.append(loop)
+            without |= writes
+    return None if pc in _on_ways(code, pc, without) else tuple(found)
+
+
+def _on_ways(code: Sequence[Instruction], pc: int, without: Collection[int]) -> set[int]:
+    """What lies on ways from an instruction back to it that do not come past some others."""
+    ways = [() if n in without else _ways(each) for n, each in enumerate(code)]
+    before: list[list[int]] = [[] for _ in code]
+    for n, each in enumerate(ways):
+        for way in each:
+            if way < len(code):
+                before[way].append(n)
+    return _reached(ways[pc], ways) & _reached(before[pc], before)
+
+
+def _ways(each: Instruction) -> tuple[int, ...]:
+    if each.base == "bra":
+        return (each.target, each.pc + 1) if each.guard else (each.target,)
+    return () if each.op == "ret" and not each.guard else (each.pc + 1,)
+
+
+def _reached(start: Iterable[int], ways: Sequence[Sequence[int]]) -> set[int]:
+    found, todo = set[int](), [*start]
+    while todo:
+        n = todo.pop()
+        if n < len(ways) and n not in found:
+            found.add(n)
+            todo += ways[n]
+    return found
 
 
 def subtracted(program: Program) -> int:
@@ -144,4 +180,4 @@ def made_of_loaded(program: Program) -> frozenset[str]:
         found |= more
 
 
-__all__ = ["always_grows", "constants", "generations", "growing", "subtracted"]
+__all__ = ["constants", "counted_anew", "generations", "growing", "subtracted"]

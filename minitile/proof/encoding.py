@@ -31,6 +31,10 @@ _RECORDS: dict[str, Any] = {each.__name__: each for each in (Access, MBarrier, N
 _VALUES: dict[str, Any] = {
     each.__name__: each for each in (Affine, Among, Counter, Perhaps, Predicate, Stored, Ticket, Token)
 }
+_TRUTHS = {  # fields that are True or False, by their places; what is equal to a number elsewhere is read as one
+    tag: [place for place, each in enumerate(fields(made)) if each.type == "bool"]
+    for tag, made in (_RECORDS | _VALUES).items()
+}
 _LONG = 8  # tuples at least as long stand in the table
 
 
@@ -93,12 +97,15 @@ class Decoder:
         if not isinstance(data, dict):
             if data is not None and not isinstance(data, (int, str)):
                 raise TypeError(data)  # 5.0 is equal to 5, but no number of a register
-            return data
+            return int(data) if isinstance(data, bool) else data
         ((tag, content),) = data.items()
         if tag in self._tags:
             return self._tags[tag](self, content)
-        made = _RECORDS.get(tag) or _VALUES[tag]
-        return made(*self.each(content))
+        made, values = _RECORDS.get(tag) or _VALUES[tag], self.each(content)
+        for place in _TRUTHS[tag]:
+            if place < len(values):
+                values[place] = {0: False, 1: True}[values[place]]
+        return made(*values)
 
     def each(self, data: list[Any]) -> list[Any]:
         return [each if type(each) is int or type(each) is str else self(each) for each in data]

@@ -29,7 +29,7 @@ from minitile.proof.arithmetic.values import (
     text_of,
 )
 from minitile.proof.barriers import Lap
-from minitile.proof.constants import always_grows
+from minitile.proof.constants import counted_anew
 from minitile.proof.questions import LAUNCH, is_symbol
 from minitile.proof.semantics import Fork, Machine, Question, Residue
 from minitile.proof.state import ALL, State, Warp, bits, without_empty
@@ -206,18 +206,13 @@ class Explorer:
         return out
 
     def _again(self) -> frozenset[int]:
-        """Where counters are set that a warp may come to again while no counter of a loop around has grown: by a way
-        back that is no counted loop's, or by one whose step a branch passes by."""
-        code = self.program.code
-        ways = [each for each in code if each.base == "bra" and 0 <= each.target <= each.pc]
-        found = set()
-        for loop in self.program.loops:
-            for at, _ in self.starts[loop.counter]:
-                around = self._around(loop, at)
-                grows = {o.back for o in around if always_grows(code, o)}
-                if any(way.target <= at <= way.pc and way.pc not in grows for way in ways):
-                    found.add(at)
-        return frozenset(found)
+        """Where counters are set that a warp may come to again with the same counters of the loops around."""
+        return frozenset(
+            at
+            for loop in self.program.loops
+            for at, _ in self.starts[loop.counter]
+            if counted_anew(self.program.code, self._around(loop, at), at) is None
+        )
 
     def _around(self, loop: Any, at: int) -> tuple[Any, ...]:
         """The loops whose counters make the instance of a loop's counter that is set at a place, the outermost last."""

@@ -178,6 +178,7 @@ class Memory:
         if write:
             if self.draws:
                 spoil(state, self.draws, units, adds)
+                near = self.meeting(state.accesses, foot)  # some of which are without tickets now
             state.written |= units
             if state.contents:
                 state.contents = {at: value for at, value in state.contents.items() if not at & units}

@@ -38,7 +38,7 @@ from minitile.proof.arithmetic.values import (
     unknown,
     variables_in,
 )
-from minitile.proof.constants import always_grows, constants, generations, growing, subtracted
+from minitile.proof.constants import constants, counted_anew, generations, growing, subtracted
 from minitile.proof.launches import implied as consequences
 from minitile.proof.state import State, Warp
 from minitile.proof.text import Instruction, Launch, Loop, Program, Refused
@@ -213,13 +213,10 @@ class Questions:
         return warp.mask & ~yes if each.negated else warp.mask & yes
 
     def enclosing(self, pc: int) -> tuple[Loop, ...] | None:
-        """The loops around an instruction, if it is come to again only with one of their counters grown; else None."""
+        """Loops around an instruction, if it is come to again only with one of their counters grown; else None."""
         if pc not in self.rounds_of:
-            code = self.program.code
-            ways = [each.pc for each in code if each.base == "bra" and 0 <= each.target <= pc <= each.pc]
-            loops = tuple(loop for loop in self.program.loops if loop.back in ways)
-            grow = all(always_grows(code, loop) for loop in loops)
-            self.rounds_of[pc] = loops if grow and len(loops) == len(ways) else None
+            loops = [loop for loop in self.program.loops if loop.head <= pc <= loop.back]
+            self.rounds_of[pc] = counted_anew(self.program.code, loops, pc)
         return self.rounds_of[pc]
 
     def instance(self, warp: Warp, pc: int) -> tuple[Any, ...]:

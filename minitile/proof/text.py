@@ -745,6 +745,8 @@ def _needed(
                 todo += [(i.pc, i.args[1]) for i in stores if i.args[1].startswith("%")]
             if code[pc].base in ARITHMETIC:
                 todo += [(pc, read) for read in code[pc].reads]
+            elif code[pc].guard:  # an atomic operation on global memory: which lanes have what it gives
+                todo.append((pc, code[pc].guard))
             head = within.get(pc)
             if head is not None and head not in entered:
                 entered.add(head)

@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import itertools
 from typing import Any
 
 import pytest
 
-from minitile.proof import Launch, Refused, answer, certificate, check, prove, registers, semantics
+from minitile.proof import Launch, Refused, answer, certificate, check, memory, prove, registers
+from minitile.proof.events import Access
 from minitile.proof.shortcuts.bursts import bursts
 from minitile.proof.text import parse
 from minitile.tools.proving import launch_facts
+from tests.proof import test_tickets
+from tests.proof.each_anew import by_chance, differences, of_tests, one_by_one
 from tests.proof.kernels import kernels
 from tests.proof.test_examples import text_and_launch
 from tests.proof.test_rules import texts
-from tests.proof.test_text import CP, DATA, FENCE, FILLED, HEAD, INIT, NEXT, WARPGROUP, verdict
+from tests.proof.test_text import (
+    CP,
+    DATA,
+    FENCE,
+    FILLED,
+    HEAD,
+    INIT,
+    LOAD,
+    LOOP,
+    NEXT,
+    OTHER,
+    STORE,
+    WARPGROUP,
+    verdict,
+)
 
 ROWS = "mad.lo.u32 %r3, %r0, 16, %r1; st.shared.v4.u32 [%r3], {0, 0, 0, 0};"
 MATRICES = "mad.lo.u32 %r3, %r0, 16, %r1; "
 FOUR = "st.shared.u32 [%r2], %r0; st.shared.u32 [%r2+256], %r0; st.shared.u32 [%r2+512], %r0;"
-
-
-@contextmanager
-def one_by_one() -> Iterator[None]:
-    """Within, nothing is executed at once, and nothing is worked out once for all."""
-
-    def nothing(program: Any, *rest: Any) -> list[None]:
-        return [None] * len(program.code)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(semantics, "blocks", nothing)
-        patch.setattr(semantics, "bursts", nothing)
-        patch.setattr(registers, "functions", nothing)
-        patch.setattr(registers.Registers, "tested", registers.Registers.test)
-        yield
 
 
 def states(data: Any) -> list[int]:
@@ -155,6 +156,77 @@ def same_states(text: str, launch: Launch) -> None:
 @pytest.mark.parametrize("name", ["gemm", "rms_norm"])
 def test_states_are_the_same(name):
     same_states(*text_and_launch(name, "sm_80"))
+
+
+def some() -> list[tuple[str, Launch]]:
+    bodies = [body for _, body in CASES + APART] + [*test_tickets.SOUND.values()]
+    return [(text_of(body), Launch({"T": 1024})) for body in bodies] + by_chance("by_chance", 0, 6)
+
+
+def test_what_is_kept_is_what_is_worked_out_anew():
+    assert differences(some(), 40) == []
+
+
+class Blind(dict[tuple[Any, ...], Any]):
+    """A table whose keys lack their last part."""
+
+    def get(self, key: tuple[Any, ...], default: Any = None) -> Any:
+        return super().get(key[:-1], default)
+
+    def __setitem__(self, key: tuple[Any, ...], value: Any) -> None:
+        super().__setitem__(key[:-1], value)
+
+
+def test_what_is_kept_without_what_it_hangs_on(monkeypatch):
+    """Is told from what is worked out anew."""
+    kept = registers.Registers.evaluated
+
+    def evaluated(self, state, warp, each):
+        self.results = self.results if isinstance(self.results, Blind) else Blind()
+        return kept(self, state, warp, each)
+
+    monkeypatch.setattr(registers.Registers, "evaluated", evaluated)
+    assert differences(some()[:12], 40)
+
+
+@pytest.mark.parametrize("where", ["%p5", "!%p5"])
+def test_answers_are_not_kept(where):
+    """A test of equality asks within a loop: what one answer gives must not be taken for what the other does."""
+    inner = LOOP.replace("$l", "$k").replace("$e", "$f").replace("%r6", "%r7").format("bar.sync 0;")
+    race = f"setp.eq.s32 %p5, %r9, 2; @{where} bra.uni $z; {STORE} {OTHER} {LOAD}\n$z:"
+    assert answer(text_of(LOOP.format(f"{inner} {race}")), Launch({})).verdict == "fault"
+
+
+def test_what_is_superseded():
+    """Only what is by the same instruction, and where one of both is asynchronous what is written over."""
+    found = memory.Memory(4, [(0, 64)])
+    feet = [found.of(((lane, units),)) for lane, units in ((0, 1), (0, 3), (1, 1))]
+    truths = (False, True)
+    accesses = [
+        Access(1, fence, write, asynchronous, foot, (0, pc), 1, atomic, atomic * adds)
+        for fence, write, asynchronous, foot, pc, atomic, adds in itertools.product(
+            (0, 2), truths, truths, feet, (0, 1), truths, (0, 1)
+        )
+    ]
+    together = 0
+    for each, new in itertools.product(accesses, accesses):
+        for knows in (0, 3):
+            if memory._superseded(each, knows, new):
+                together += 1
+                assert each.by == new.by or (new.write and (new.asynchronous or each.asynchronous))
+    assert together > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("begin", range(0, 1200, 100))
+def test_all_small_texts_kept_or_anew(begin):
+    assert differences(of_tests()[begin : begin + 100]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["by_chance", "roles", "async", "loops"])
+def test_texts_by_chance_kept_or_anew(name):
+    assert differences(by_chance(name, 0, 60), 60, 10.0) == []
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from minitile.proof import Launch, Refused, certificate, check
+from minitile.proof.arithmetic.values import Affine
 from minitile.proof.check import launch_of
 from minitile.proof.explore import cyclic
 from minitile.proof.state import Warp
@@ -76,6 +77,24 @@ def test_numbers_of_another_type():
     assert accepted(sound, text(5), Launch({}))
     assert json.dumps(changed(sound)) != json.dumps(sound)
     assert not accepted(changed(sound) | {"text": digest(text(3))}, text(3), Launch({}))
+
+
+def test_truths_are_no_numbers():
+    """True is equal to 1, but reads another way, and there is one object for both: the next proof would have it."""
+    from minitile.proof.encoding import Decoder
+
+    decoder = Decoder([], None)  # type: ignore[arg-type]
+    for since in (0, False):
+        affine, counter = (
+            decoder(each)
+            for each in (
+                {"Affine": [[[["param", "of truths"], True]], False]},
+                {"Counter": [[[[["param", "of truths"], True]], [], False], True, since]},
+            )
+        )
+        assert repr(affine) == repr(Affine(((("param", "of truths"), 1),), 0))
+        assert repr(counter) == "Counter(base=(((('param', 'of truths'), 1),), (), 0), value=1, since=False)"
+    assert type(decoder([True])[0]) is int
 
 
 def test_states_share_nothing_that_changes():

@@ -158,3 +158,77 @@ def test_what_comes_of_shifted_counters_is_no_fault(less: int) -> None:
     minimum = f"sub.s32 %x8, %r9, {less}; min.s32 %x9, %x8, 2; setp.ne.s32 %q3, %x9, 1; @%q3 bra.uni $z;"
     assert found(MINIMA.format(minimum)).verdict == "refused"
     assert not fault_at(MINIMA.format(minimum), N=less + 1)
+
+
+# A loop that a branch leaves around its step, and that is entered again behind it: two rounds have one counter.
+AROUND = "mov.b32 %x0, 0; mov.b32 %x8, 0; mov.b32 %x16, 0; setp.eq.u32 %q7, 1, 1; and.b32 %x10, %r0, 31;\n$h: {}"
+STEPS = "add.u32 %x0, %x0, 1;\n$m: setp.lt.s32 %q4, %x0, %r9; @%q4 bra $h; bra $e;\n$o: {} @%q7 bra {};\n$e:"
+DRAWN = AROUND.format(
+    "bar.warp.sync -1; setp.ne.u32 %q1, %x10, 0; @%q1 bra $k; ld.param.u64 %d2, [G]; atom.global.add.u32 %x5, [%d2],"
+    " 1;\n$k: shfl.sync.idx.b32 %x6, %x5, 0, 31, 0xffffffff; setp.eq.u32 %q6, %x8, 1; @!%q6 bra $n;"
+    " setp.ne.u32 %q5, %x6, 0; @!%q5 bra $n; st.shared.u32 [%r1], %r0;\n$n: @%q6 bra $s; setp.eq.u32 %q5, %x6, 0;"
+    " @%q5 bra $o;\n$s: mov.b32 %x8, 0; "
+)
+INSTANCES = AROUND.format(
+    "mov.b32 %x13, 0; mov.b32 %x1, 0;\n$i: bar.sync 0; setp.lt.u32 %q2, %x13, 40; selp.u32 %x14, 1, 0, %q2;"
+    " add.u32 %x13, %x13, %x14; add.u32 %x1, %x1, 1; setp.lt.s32 %q3, %x1, %x18; @%q3 bra $i; setp.eq.u32 %q6, %x8, 1;"
+    " @!%q6 bra $o; setp.lt.s32 %q5, %x18, %x16; @%q5 bra $n; setp.eq.u32 %q5, %x13, 40; @!%q5 bra $n;"
+    f" {{}}\n$n: mov.b32 %x8, 0; {STEPS.format('mov.b32 %x13, 0; mov.b32 %x8, 1; mov.b32 %x16, %x1;', '$m')}"
+)
+
+
+def test_a_draw_has_another_number_in_a_round_with_the_same_counter() -> None:
+    """The first draw gives 0, the next one, in a round with the same counter, does not: then all lanes store."""
+    assert not found(DRAWN + STEPS.format("mov.b32 %x8, 1;", "$m"))
+    assert found(DRAWN + STEPS.format("", "$s"))  # each round comes past the step
+
+
+def test_a_loop_within_begins_anew_in_a_round_with_the_same_counter() -> None:
+    assert not found(INSTANCES.format(RACE.removesuffix("\n$z:")), states=3000)
+    assert fault_at(INSTANCES.format(RACE.removesuffix("\n$z:")), N=2, M=60)
+    assert not fault_at(INSTANCES.format(""), N=2, M=60)
+
+
+LONG = (
+    "mov.u64 %d5, {}; mov.u64 %d6, {}; mov.u64 %d7, {}; mov.u32 %x1, 0;\n$l: bar.sync 1, 64; add.s64 %d5, %d5, {};"
+    " setp.{} %p2, %d5, {}; @%p2 bra $l;"
+)
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "test", "bound", "rounds"),
+    [
+        (0, 1, "lt.u64", -1, 1),
+        (0, 1, "le.u64", "0xffffffffffffffff", 1),
+        (0, 1, "lt.u64", 4294967301, 5),
+        (0, 1, "lt.s64", 4294967301, 5),
+        (0, 1, "ne.u64", 4294967301, 5),
+        (4294967296, 1, "lt.s64", 5, 5),
+        (-5, 1, "lt.u64", 1, 6),
+        (0, 4294967297, "lt.s64", 4, 4),
+    ],
+)
+@pytest.mark.parametrize("named", [False, True])
+def test_numbers_of_64_bits_that_32_bits_do_not_hold(
+    start: int, step: int, test: str, bound: int, rounds: int, named: bool
+) -> None:
+    """One warp goes around more often than the other, or less often."""
+    loop = LONG.format(start, step, bound, "%d6" if named or step >= 1 << 30 else step, test, "%d7" if named else bound)
+    assert not found(against(loop, "bar.sync 1, 64;" * rounds))
+    sound = LONG.format(3, 1, 7, "%d6" if named else 1, "lt.u64", "%d7" if named else 7)
+    assert found(against(sound, "bar.sync 1, 64;" * 4))
+
+
+DRAWER = (
+    "and.b32 %x10, %r0, 31; mad.lo.u32 %x11, %x10, 4, %r1; @%p0 st.shared.u32 [%x11+512], 0; mov.b32 %x5, 0;"
+    " ld.param.u64 %d2, [G]; setp.eq.u32 %q0, %r9, 7;"
+    " @%q0 bra $k; bar.sync 0;\n$k: setp.eq.u32 %q1, %x10, {}; bar.warp.sync -1; setp.eq.u32 %q1, %x10, {};"
+    " @%q1 atom.global.add.u32 %x5, [%d2], 1; shfl.sync.idx.b32 %x6, %x5, 0, 31, 0xffffffff; setp.eq.u32 %q5, %x6, 0;"
+    " @%q5 bra $n; st.shared.u32 [%r1], %x10;\n$n:"
+)
+
+
+def test_a_guard_of_a_draw_is_the_last_that_was_computed() -> None:
+    assert not found(DRAWER.format(1, 0))
+    assert fault_at(DRAWER.format(1, 0), loaded=1)
+    assert found(DRAWER.format(0, 1))

@@ -30,6 +30,13 @@ ROUNDS = (
     "ld.global.u32 %r10, [%d1]; bra.uni $t;\n$l: {} add.u32 %r10, %r10, -1;\n$t: setp.ne.u32 %p7, %r10, 0; @%p7 bra $l;"
 )
 TURN = "@%p7 bra.uni $e; bar.sync 0;\n$e:"
+OVER = (
+    "@!%p0 bra $x;\n mbarrier.init.shared.b64 [%r1+2048], 1; fence.mbarrier_init.release.cluster;\n$x:"
+    " fence.proxy.async.shared::cta; bar.sync 0; @!%p0 bra $y;\n"
+    " mbarrier.arrive.expect_tx.shared.b64 _, [%r1+2048], 1280;\n"
+    " cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d1], 1280, [%r1+2048];\n"
+    "$y: mbarrier.try_wait.parity.shared.b64 %p1, [%r1+2048], 0; @!%p1 bra $y; ld.shared.u32 %r7, [%r2];"
+)
 SOUND = {
     "a slot for each thread": WHOLE,
     "by a signed test": SIGNED,
@@ -49,6 +56,7 @@ SOUND = {
     "again behind a barrier": WHOLE + "bar.sync 0;" + RESET + "bar.sync 0;" + DRAW + BELOW + SLOT + PUT,
     "another addition before, behind a barrier": START + "atom.shared.add.u32 %r6, [%r1+1024], 3; bar.sync 0;" + BEHIND,
     "in rounds": START + ROUNDS.format(BRANCH),
+    "a copy over the counter and its slots": WHOLE + OVER,
     "what has been counted, one number for all": WHOLE + "bar.sync 0; ld.shared.u32 %r7, [%r1+1024];"
     " setp.gt.s32 %p7, %r7, 32; @%p7 bra.uni $e; bar.sync 0;\n$e:",
     "so many rounds as have been counted": WHOLE + "bar.sync 0; ld.shared.u32 %r7, [%r1+1024]; min.s32 %r7, %r7, 64;"

@@ -21,7 +21,7 @@ def narrow(flow: Flow) -> None:
     Precondition: in the loop t is written by its step only, and neither k nor n; each round comes past the step and the
     test, and past the sum with a number that is tested. That t, n and their differences do not wrap around is assumed
     (docs/proof.md), so t < n just if j < n - start, without a sign too; a t that goes down is left alone then, since it
-    may never be below n. So are loops that do not synchronise.
+    may never be below n. So are loops that do not synchronise. Numbers for which this is not so come to `~beyond`.
     """
     for branch in [flow.items[back] for _, back in flow.loops()]:
         if (loop := flow.loop_of(branch)) is not None and synchronises(flow, *loop):
@@ -99,6 +99,11 @@ def _write(
     start, j, limit, tested, wide = (flow.register() for _ in range(5))
     by, before = k, [made(line, "mov.b64", start, t), made(line, "sub.s64", limit, bound, start)]
     bound_by = flow.register()
+    truth, unsigned = flow.register(), bool(re.search(r"(?:lt|le|gt|ge|lo|ls|hi|hs)\.u64$", test.op))
+    few = [(name, of, n) for of in (limit, k) for name, n in (("lt", str(-1 << 31)), ("ge", str(1 << 31)))]
+    few += [("lt", name, "0") for name in (start, bound)] if unsigned else []
+    for name, value, most in few:
+        before += [made(line, f"setp.{name}.s64", truth, value, most), Statement(line, (), truth, False, "~beyond", ())]
     before.append(made(line, "mov.b32", bound_by, limit))
     if not INTEGER.fullmatch(k):
         by = flow.register()

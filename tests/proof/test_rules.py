@@ -209,6 +209,10 @@ def test_launches_of_mutants(text, why, launch):
 # What survives all the same: (module, what it says; $: at the end), and why.
 SPARE = {
     ("barriers", "without phase == barrier.index - 1"): "no other wait is kept",
+    (
+        "divergence",
+        "do not meet again",
+    ): "each way leads to the last `ret`: loops that nothing leaves are refused before",
     ("explore", "cases of residues"): "ends the search",
     ("explore", "more time than is allowed"): "ends the search",
     ("explore", "without steps % 1024 == 0"): "ends the search",

@@ -164,6 +164,17 @@ class Flow:
                 todo.append(n + 1)
         return False
 
+    def of_numbers(self, name: str, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether what a register holds is computed of the text's numbers alone, so that it may be known."""
+        if name in seen or INTEGER.fullmatch(name):
+            return True
+        written = [each for each in self.items if name in self.writes(each)]
+        return bool(written) and all(
+            each.op.startswith(_ARITHMETIC)
+            and all(self.of_numbers(arg, seen | {name}) for arg in each.args[1 : 3 if each.op[:4] == "selp" else None])
+            for each in written
+        )
+
     # -- edits
 
     def insert(self, place: int, new: Iterable[Statement]) -> None:
@@ -195,6 +206,19 @@ def _read(each: Statement, written: bool) -> set[str]:
 
 def made(line: int, op: str, *args: str) -> Statement:
     return Statement(line, (), "", False, op, args)
+
+
+_ARITHMETIC = ("mov.", "add.", "sub.", "mul.lo.", "mad.lo.", "and.", "or.", "xor.", "not.", "shl.", "shr.", "selp.")
+_NEAR = 1 << 29
+
+
+def near(flow: Flow, line: int, *args: str) -> list[Statement]:
+    """What no run may come to where numbers of the text are so large that differences and sums of three wrap around."""
+    out, moved, found = list[Statement](), flow.register(), flow.register()
+    for arg in dict.fromkeys(arg for arg in args if arg.startswith("%") and flow.of_numbers(arg)):
+        out += [made(line, "add.s32", moved, arg, str(_NEAR)), made(line, "setp.gt.u32", found, moved, str(2 * _NEAR))]
+        out.append(Statement(line, (), found, False, "~beyond", ()))
+    return out
 
 
 _QUIET = ("bra", "st.global", "red.global", "prefetch", "nanosleep")
@@ -247,4 +271,16 @@ def added(each: Statement) -> tuple[str, int] | None:
     return None
 
 
-__all__ = ["ALIASES", "INTEGER", "NEGATED", "SWAPPED", "Flow", "added", "made", "number", "only_quiet", "synchronises"]
+__all__ = [
+    "ALIASES",
+    "INTEGER",
+    "NEGATED",
+    "SWAPPED",
+    "Flow",
+    "added",
+    "made",
+    "near",
+    "number",
+    "only_quiet",
+    "synchronises",
+]

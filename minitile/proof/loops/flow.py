@@ -164,16 +164,18 @@ class Flow:
                 todo.append(n + 1)
         return False
 
-    def of_numbers(self, name: str, seen: frozenset[str] = frozenset()) -> bool:
+    def of_numbers(self, name: str) -> bool:
         """Whether what a register holds is computed of the text's numbers alone, so that it may be known."""
-        if name in seen or INTEGER.fullmatch(name):
-            return True
-        written = [each for each in self.items if name in self.writes(each)]
-        return bool(written) and all(
-            each.op.startswith(_ARITHMETIC)
-            and all(self.of_numbers(arg, seen | {name}) for arg in each.args[1 : 3 if each.op[:4] == "selp" else None])
-            for each in written
-        )
+        todo, seen = [name], {name}
+        while todo:
+            name = todo.pop()
+            written = [each for each in self.items if name in self.writes(each)]
+            if not written or any(each.op.partition(".")[0] not in self.plain for each in written):
+                return False
+            new = {arg for each in written for arg in each.args[1:] if not INTEGER.fullmatch(arg)} - seen
+            todo += new
+            seen |= new
+        return True
 
     # -- edits
 
@@ -208,7 +210,6 @@ def made(line: int, op: str, *args: str) -> Statement:
     return Statement(line, (), "", False, op, args)
 
 
-_ARITHMETIC = ("mov.", "add.", "sub.", "mul.lo.", "mad.lo.", "and.", "or.", "xor.", "not.", "shl.", "shr.", "selp.")
 _NEAR = 1 << 29
 
 

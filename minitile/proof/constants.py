@@ -55,9 +55,10 @@ def _of_quotients(program: Program) -> list[int]:
 def counted_anew(code: Sequence[Instruction], loops: Sequence[Loop], pc: int) -> tuple[Loop, ...] | None:
     """Of these loops those whose counters tell apart all times at which a thread executes an instruction; None: they do
     not. Each way from it back to it comes past the step of one of them, and on a way that comes past no step of those
-    before it nothing else writes its counter: so from one time to the next the counters grow, the first one first."""
+    before it nothing else writes its counter: so from one time to the next the counters grow, the first one first.
+    `loops`: the outermost last; of the result it is the first."""
     found, without = list[Loop](), set[int]()
-    for loop in sorted(loops, key=lambda each: (each.head, -each.back)):
+    for loop in reversed(loops):
         if pc not in (around := _on_ways(code, pc, without)):
             break
         writes = {n for n in around if loop.counter in code[n].writes}

@@ -206,13 +206,15 @@ class Explorer:
         return out
 
     def _again(self) -> frozenset[int]:
-        """Where counters are set that a warp may come to again with the same counters of the loops around."""
-        return frozenset(
-            at
-            for loop in self.program.loops
-            for at, _ in self.starts[loop.counter]
-            if counted_anew(self.program.code, self._around(loop, at), at) is None
-        )
+        """Where counters are set that a warp may come to again with the same counters of the loops around, or where
+        one of these need not only grow."""
+        found = set()
+        for loop in self.program.loops:
+            for at, _ in self.starts[loop.counter]:
+                around = self._around(loop, at)
+                if counted_anew(self.program.code, around, at) != around[::-1]:
+                    found.add(at)
+        return frozenset(found)
 
     def _around(self, loop: Any, at: int) -> tuple[Any, ...]:
         """The loops whose counters make the instance of a loop's counter that is set at a place, the outermost last."""

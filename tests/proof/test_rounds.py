@@ -232,3 +232,25 @@ def test_a_guard_of_a_draw_is_the_last_that_was_computed() -> None:
     assert not found(DRAWER.format(1, 0))
     assert fault_at(DRAWER.format(1, 0), loaded=1)
     assert found(DRAWER.format(0, 1))
+
+
+FAR = "mov.u32 %x6, {}; mov.u32 %x7, {}; mov.u32 %x8, {}; xor.b32 %x5, %x8, 4;\n$l: bar.sync 1, 64; add.s32 %x5, %x5, "
+
+
+@pytest.mark.parametrize(
+    ("step", "bound", "start", "test", "rounds"),
+    [
+        ("%x6", 0x7FFFFFFF, 0, "lt.u32", 1),
+        ("%x6", 0x3FFFFFFF, -0x60000000, "lt.s32", 1),
+        ("0x20000000", 0x3FFFFFFF, -0x60000000, "le.s32", 1),
+        ("-536870912", -0x60000000, 0x60000000, "gt.s32", 1),
+    ],
+)
+def test_differences_of_numbers_do_not_wrap_around(step: str, bound: int, start: int, test: str, rounds: int) -> None:
+    """One warp goes around more often than by the difference modulo 2^32."""
+    stride = 0x60000000 if test == "lt.u32" else 0x20000000
+    for of in ("%x7", bound):
+        loop = FAR.format(stride, bound, start ^ 4) + f"{step}; setp.{test} %p2, %x5, {of}; @%p2 bra $l;"
+        assert not found(against(loop, "bar.sync 1, 64;" * rounds))
+        assert fault_at(against(loop, "bar.sync 1, 64;" * rounds))
+    assert found(against(FAR.format(2, 7, 4) + "%x6; setp.lt.s32 %p2, %x5, %x7; @%p2 bra $l;", "bar.sync 1, 64;" * 4))

@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from minitile.proof.loops.flow import ALIASES, INTEGER, NEGATED, SWAPPED, Flow, added, made, number, only_quiet
+from minitile.proof.loops.flow import ALIASES, INTEGER, NEGATED, SWAPPED, Flow, added, made, near, number, only_quiet
 from minitile.proof.reading import Statement
 
 FAR = 1 << 30  # a test against a constant beyond this may never fail
@@ -93,7 +93,8 @@ def offsets(flow: Flow) -> None:
                 continue
             limit, old = flow.register(), flow.items[place]
             flow.items[place] = replace(old, args=(old.args[0], c, limit))
-            flow.before_loop(head, back, [made(old.line, f"sub.{kind.replace('b', 's')}", limit, bound, r)])
+            less = made(old.line, f"sub.{kind.replace('b', 's')}", limit, bound, r)
+            flow.before_loop(head, back, [*near(flow, old.line, bound, r), less])
             break
 
 
@@ -196,7 +197,7 @@ def _recount(flow: Flow, head: int, back: int, form: Test) -> None:
     change = _from_zero if _starts_anywhere(flow, head, back, form) else _up if form.by > 0 else _down
     before, stepped, limit = change(flow, head, back, form, j)
     behind = [flow.items[form.place], made(line, f"setp.lt.{kind}", truth, j, limit)]
-    first = [*before[:-1]]
+    first = [*near(flow, line, form.bound, form.counter if change is not _up else ""), *before[:-1]]
     if _is_doubtful(form):
         differs = flow.register()
         behind += [

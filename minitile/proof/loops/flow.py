@@ -164,6 +164,19 @@ class Flow:
                 todo.append(n + 1)
         return False
 
+    def of_numbers(self, name: str) -> bool:
+        """Whether what a register holds is computed of the text's numbers alone, so that it may be known."""
+        todo, seen = [name], {name}
+        while todo:
+            name = todo.pop()
+            written = [each for each in self.items if name in self.writes(each)]
+            if not written or any(each.op.partition(".")[0] not in self.plain for each in written):
+                return False
+            new = {arg for each in written for arg in each.args[1:] if not INTEGER.fullmatch(arg)} - seen
+            todo += new
+            seen |= new
+        return True
+
     # -- edits
 
     def insert(self, place: int, new: Iterable[Statement]) -> None:
@@ -195,6 +208,18 @@ def _read(each: Statement, written: bool) -> set[str]:
 
 def made(line: int, op: str, *args: str) -> Statement:
     return Statement(line, (), "", False, op, args)
+
+
+_NEAR = 1 << 29
+
+
+def near(flow: Flow, line: int, *args: str) -> list[Statement]:
+    """What no run may come to where numbers of the text are so large that differences and sums of three wrap around."""
+    out, moved, found = list[Statement](), flow.register(), flow.register()
+    for arg in dict.fromkeys(arg for arg in args if arg.startswith("%") and flow.of_numbers(arg)):
+        out += [made(line, "add.s32", moved, arg, str(_NEAR)), made(line, "setp.gt.u32", found, moved, str(2 * _NEAR))]
+        out.append(Statement(line, (), found, False, "~beyond", ()))
+    return out
 
 
 _QUIET = ("bra", "st.global", "red.global", "prefetch", "nanosleep")
@@ -247,4 +272,16 @@ def added(each: Statement) -> tuple[str, int] | None:
     return None
 
 
-__all__ = ["ALIASES", "INTEGER", "NEGATED", "SWAPPED", "Flow", "added", "made", "number", "only_quiet", "synchronises"]
+__all__ = [
+    "ALIASES",
+    "INTEGER",
+    "NEGATED",
+    "SWAPPED",
+    "Flow",
+    "added",
+    "made",
+    "near",
+    "number",
+    "only_quiet",
+    "synchronises",
+]

@@ -13,7 +13,7 @@ import re
 from dataclasses import replace
 
 from minitile.proof.loops.counters import tested
-from minitile.proof.loops.flow import ALIASES, SWAPPED, Flow, made, synchronises
+from minitile.proof.loops.flow import ALIASES, SWAPPED, Flow, made, near, synchronises
 from minitile.proof.reading import Statement
 
 _COMPARISON = re.compile(r"setp\.(\w\w)\.([sub]32)")
@@ -143,7 +143,7 @@ def _recount(flow: Flow, t: str, start: str, step: str, bounds: dict[str, tuple[
         line = flow.items[place - 1].line if place else 0
         found = flow.register()
         few = [(step, "1", "~beyond.asked"), *((each, "0", "~beyond.sign") for each in (start, other) if unsigned)]
-        new = []
+        new = near(flow, line, other, start, step)
         for name, least, op in few:
             new += [made(line, "setp.lt.s32", found, name, least), Statement(line, (), found, False, op, ())]
         new += [
@@ -191,6 +191,7 @@ def _count_steps(
     start, v, limit, found, truth = (flow.register() for _ in range(5))
     new = [made(line, "mov.b32", start, t)]
     few = [(by, "1", "~beyond.asked"), *((each, "0", "~beyond.sign") for each in (start, n) if kind == "u32")]
+    new += near(flow, line, n, t, by)
     for name, least, op in few:
         new += [made(line, "setp.lt.s32", found, name, least), Statement(line, (), found, False, op, ())]
     new += [made(line, "sub.s32", limit, n, start), made(line, "add.s32", limit, limit, by)]

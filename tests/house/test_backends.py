@@ -45,7 +45,7 @@ PROVER = ROOT / "minitile" / "proof"  # reads PTX text, of whatever origin; know
 def outside() -> Iterator[tuple[str, ast.Module]]:
     """The compiler's files that are of no vendor."""
     for path in sorted((ROOT / "minitile").rglob("*.py")):
-        if not linked(path) and path.parent != PROVER:
+        if not linked(path) and not path.is_relative_to(PROVER):
             yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
 
 

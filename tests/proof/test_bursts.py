@@ -197,6 +197,26 @@ def test_answers_are_not_kept(where):
     assert answer(text_of(LOOP.format(f"{inner} {race}")), Launch({})).verdict == "fault"
 
 
+@pytest.mark.parametrize("more", [1, 2])
+def test_tests_against_other_bounds_are_others(more):
+    """By the same instruction in the same run: each warp compares with a bound of its own."""
+    bound = f"shr.u32 %r10, %r0, 5; add.s32 %r10, %r10, {more};"
+    found = verdict(f"{bound} setp.lt.s32 %p5, %r9, %r10; @%p5 bra.uni $z; bar.sync 0;\n$z:")
+    assert "waits for ever" in found
+
+
+@pytest.mark.parametrize("times", range(4))
+def test_a_truth_of_what_was_stored_before_is_forgotten(times):
+    """In two rounds that ask nothing besides, the same instruction stores what may be another number."""
+    tell = (
+        "@%p0 ld.global.u32 %r3, [%d1]; @%p0 st.shared.u32 [%r1+2048], %r3; bar.sync 0; ld.shared.u32 %r8, [%r1+2048];"
+    )
+    count = f"{tell} bar.sync 0; setp.eq.u32 %p5, %r8, 0; @%p5 bra.uni $s; add.s32 %r12, %r12, 1;\n$s:"
+    rounds = f"mov.b32 %r12, 0; {LOOP.format(count).replace('%r9', '2')}"
+    found = verdict(f"{rounds} setp.ne.s32 %p6, %r12, {times}; @%p6 bra.uni $z; {STORE} {OTHER} {LOAD}\n$z:")
+    assert (found == "proved") is (times == 3)
+
+
 def test_what_is_superseded():
     """Only what is by the same instruction, and where one of both is asynchronous what is written over."""
     found = memory.Memory(4, [(0, 64)])

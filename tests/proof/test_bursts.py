@@ -217,6 +217,22 @@ def test_a_truth_of_what_was_stored_before_is_forgotten(times):
     assert (found == "proved") is (times == 3)
 
 
+ANY = "ld.global.u32 %r8, [%d1]; and.b32 %r8, %r8, 63; mad.lo.u32 %r5, %r8, 8, %r1;"
+GUESSED = {  # accesses somewhere, each unlike the one before only in its offset, its size, or the lanes
+    "offset": ("nothing has written", "ld.shared.u32 %r4, [%r5];", "ld.shared.u32 %r4, [%r5+512];"),
+    "size": ("nothing has written", "ld.shared.u32 %r4, [%r5];", "ld.shared.v2.u32 {%r4, %r6}, [%r5];"),
+    "lanes": ("two lanes write", "@%p0 st.shared.u32 [%r5], 0; bar.sync 0;", "st.shared.u32 [%r5], %r0;"),
+}
+
+
+@pytest.mark.parametrize("what", GUESSED)
+def test_places_are_guessed_of_each_access(what):
+    why, first, second = GUESSED[what]
+    begin = f"mad.lo.u32 %r3, %r0, 8, %r1; st.shared.u32 [%r3], 0; bar.sync 0; {ANY}"
+    assert verdict(f"{begin} {first}") == "proved"
+    assert why in verdict(f"{begin} {first} {second}")
+
+
 def test_what_is_superseded():
     """Only what is by the same instruction, and where one of both is asynchronous what is written over."""
     found = memory.Memory(4, [(0, 64)])

@@ -197,6 +197,42 @@ def test_answers_are_not_kept(where):
     assert answer(text_of(LOOP.format(f"{inner} {race}")), Launch({})).verdict == "fault"
 
 
+@pytest.mark.parametrize("more", [1, 2])
+def test_tests_against_other_bounds_are_others(more):
+    """By the same instruction in the same run: each warp compares with a bound of its own."""
+    bound = f"shr.u32 %r10, %r0, 5; add.s32 %r10, %r10, {more};"
+    found = verdict(f"{bound} setp.lt.s32 %p5, %r9, %r10; @%p5 bra.uni $z; bar.sync 0;\n$z:")
+    assert "waits for ever" in found
+
+
+@pytest.mark.parametrize("times", range(4))
+def test_a_truth_of_what_was_stored_before_is_forgotten(times):
+    """In two rounds that ask nothing besides, the same instruction stores what may be another number."""
+    tell = (
+        "@%p0 ld.global.u32 %r3, [%d1]; @%p0 st.shared.u32 [%r1+2048], %r3; bar.sync 0; ld.shared.u32 %r8, [%r1+2048];"
+    )
+    count = f"{tell} bar.sync 0; setp.eq.u32 %p5, %r8, 0; @%p5 bra.uni $s; add.s32 %r12, %r12, 1;\n$s:"
+    rounds = f"mov.b32 %r12, 0; {LOOP.format(count).replace('%r9', '2')}"
+    found = verdict(f"{rounds} setp.ne.s32 %p6, %r12, {times}; @%p6 bra.uni $z; {STORE} {OTHER} {LOAD}\n$z:")
+    assert (found == "proved") is (times == 3)
+
+
+ANY = "ld.global.u32 %r8, [%d1]; and.b32 %r8, %r8, 63; mad.lo.u32 %r5, %r8, 8, %r1;"
+GUESSED = {  # accesses somewhere, each unlike the one before only in its offset, its size, or the lanes
+    "offset": ("nothing has written", "ld.shared.u32 %r4, [%r5];", "ld.shared.u32 %r4, [%r5+512];"),
+    "size": ("nothing has written", "ld.shared.u32 %r4, [%r5];", "ld.shared.v2.u32 {%r4, %r6}, [%r5];"),
+    "lanes": ("two lanes write", "@%p0 st.shared.u32 [%r5], 0; bar.sync 0;", "st.shared.u32 [%r5], %r0;"),
+}
+
+
+@pytest.mark.parametrize("what", GUESSED)
+def test_places_are_guessed_of_each_access(what):
+    why, first, second = GUESSED[what]
+    begin = f"mad.lo.u32 %r3, %r0, 8, %r1; st.shared.u32 [%r3], 0; bar.sync 0; {ANY}"
+    assert verdict(f"{begin} {first}") == "proved"
+    assert why in verdict(f"{begin} {first} {second}")
+
+
 def test_what_is_superseded():
     """Only what is by the same instruction, and where one of both is asynchronous what is written over."""
     found = memory.Memory(4, [(0, 64)])

@@ -234,7 +234,7 @@ def _ordered(each: Access, warp: Warp, line: int, knows: int, foot: Footprint, a
             for other, theirs in each.foot.shares:
                 if lane != other and mine & theirs:
                     raise Fault(line, f"races with line {each.line}: lanes {lane} and {other} have not met")
-    if asynchronous and each.fence & ~knows:
+    if asynchronous:  # else it is known with its fence
         raise Fault(line, f"no proxy fence since line {each.line}")
 
 

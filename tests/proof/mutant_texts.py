@@ -167,6 +167,12 @@ OF_SWIZZLED = HEAD.format(threads=128, shared=4096) + SWIZZLED + "\n  ret;\n}\n"
 WHOLE = [
     (OF_SWIZZLED.replace(".align 1024", ".align 256"), ""),
     (OF_SWIZZLED.replace(".align 1024", ".align 128"), "a descriptor that is not known"),
+    (
+        OF_SWIZZLED.replace(".align 1024", ".align 128")
+        .replace("4096 bytes", "8192 bytes")
+        .replace("mov.u32 %r1, smem;", "mov.u32 %r1, smem;\n  add.u32 %r1, %r1, 128;"),
+        "a descriptor that is not known",  # the pattern begins there where the proof has the array, not wherever it is
+    ),
 ]
 
 

@@ -230,6 +230,7 @@ SPARE = {
     ("semantics", "without not (_ARRIVE.fullmatch(op) or _WAIT.fullmatch(op))"): "said again behind it",
     ("semantics", "without at % align"): "memory.span says it again",
     ("semantics", "without warp.stack"): "a branch that lanes take differently holds no end",
+    ("memory", "without state.mbarriers"): "where there are none, none is touched",
     ("memory", "% self.unit"): "a unit divides all sizes and alignments of a text",
     (
         "memory",

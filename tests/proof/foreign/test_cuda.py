@@ -95,9 +95,13 @@ SPARE = {
     "ring_of_threads": {20},
     "ring_of_copies": {29, 30, 31},
 }
-# Those whose schedules are not run, since tests/proof/concrete.py does not read them: places or branches by data, waits
-# by tokens, registers' numbers of some lanes.
-NOT_RUN = ("histogram", "turns", "arrivals", "split_arrival", "rows")
+# Those whose schedules are not run, for some sizes at least: tests/proof/concrete.py does not read them (places or
+# branches by data, waits by tokens, registers' numbers of some lanes), or they are too many.
+NOT_RUN = (
+    *("histogram", "turns", "arrivals", "split_arrival", "rows"),
+    *("sizes", "drawn", "votes", "ways", "scheduler"),
+)
+NO_ROUNDS = ("pointers",)  # its loop goes on up to a pointer, which no size tells
 
 
 def read(name: str) -> str:
@@ -130,7 +134,8 @@ def test_a_larger_program(name):
 def test_no_schedule_has_a_fault(name):
     together = prove(read(name), LAUNCHES[name]).together
     found = [some_schedule(read(name), LAUNCHES[name], n, together) for n in (1, 2, 5, 9, 64)]
-    assert found == [None if name in NOT_RUN else ""] * 5
+    assert {*found} <= {"", None}
+    assert (None in found) == (name in NOT_RUN)
 
 
 @pytest.mark.parametrize(("name", "old", "new", "what"), FAULTS)
@@ -141,9 +146,11 @@ def test_a_fault(name, old, new, what):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "old", "new", "what"), [each for each in FAULTS if each[0] not in NOT_RUN])
+@pytest.mark.parametrize(
+    ("name", "old", "new", "what"), [each for each in FAULTS if each[0] not in NOT_RUN + NO_ROUNDS]
+)
 def test_some_schedule_has_a_fault(name, old, new, what):
-    found = [some_schedule(read(name).replace(old, new), LAUNCHES[name], n) for n in (5, 9, 64)]
+    found = [some_schedule(read(name).replace(old, new), LAUNCHES[name], n) for n in (3, 5, 9, 64)]
     assert any(found) or None in found
 
 

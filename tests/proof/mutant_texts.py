@@ -181,6 +181,16 @@ def with_(new: str) -> str:
     return PLAIN.replace("bar.sync 0;", new, 1)
 
 
+LAST = HEAD.format(threads=64, shared=4096) + "bra.uni $x;\n$y: ret;\n$x: @%p0 ret; bra.uni $y;\n}\n"
+ROUND_THREE = (
+    "mov.b32 %r6, 0; bra.uni $h;\n$k: add.u32 %r6, %r6, 1;\n$h: setp.ge.u32 %p4, %r6, 3; @%p4 bra.uni $e;"
+    " st.shared.u32 [%r2], %r6; bra.uni $k;\n$e:"
+)
+WHOLE += [
+    (LAST, "some lanes of a warp end before others"),
+    (HEAD.format(threads=64, shared=4096) + ROUND_THREE + "\n  ret;\n}\n", "a loop that is not counted: bra.uni $k"),
+    (with_("add.s32 %r6, %r0, \u0663; bar.sync 0;"), "\u0663"),  # a digit, but none of PTX
+]
 DEBUG = ".section .debug_str\n{\n.b8 1,2\n"
 WHOLE += [
     # What is read, and how.

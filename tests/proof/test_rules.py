@@ -228,6 +228,8 @@ SPARE = {
     ("reading", "without not place"): "as above",
     ("state", "no set has all bits"): "a mask below 0 would be a mistake of the prover's own, and a loop for ever",
     ("semantics", "without not (_ARRIVE.fullmatch(op) or _WAIT.fullmatch(op))"): "said again behind it",
+    ("semantics", "a product by some lanes of a warp'), without lanes != ALL"): "whole warps execute it in a block",
+    ("text", "one counter of two loops"): "loops that share a register are given counters of their own",
     ("semantics", "without at % align"): "memory.span says it again",
     ("semantics", "without warp.stack"): "a branch that lanes take differently holds no end",
     ("memory", "without state.mbarriers"): "where there are none, none is touched",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 from minitile.proof.arithmetic.values import NEAR, SMALL
-from minitile.proof.text import ATOMIC, INTEGER, Instruction, Loop, Program
+from minitile.proof.text import ATOMIC, INTEGER, Instruction, Loop, Program, successors_of
 
 _KEEPS_COUNTER = ("mov", "add", "sub", "mad", "selp", "shfl", "cvt")
 
@@ -70,19 +70,13 @@ def counted_anew(code: Sequence[Instruction], loops: Sequence[Loop], pc: int) ->
 
 def _on_ways(code: Sequence[Instruction], pc: int, without: Collection[int]) -> set[int]:
     """What lies on ways from an instruction back to it that do not come past some others."""
-    ways = [() if n in without else _ways(each) for n, each in enumerate(code)]
+    ways = [() if n in without else successors_of(each) for n, each in enumerate(code)]
     before: list[list[int]] = [[] for _ in code]
     for n, each in enumerate(ways):
         for way in each:
             if way < len(code):
                 before[way].append(n)
     return _reached(ways[pc], ways) & _reached(before[pc], before)
-
-
-def _ways(each: Instruction) -> tuple[int, ...]:
-    if each.base == "bra":
-        return (each.target, each.pc + 1) if each.guard else (each.target,)
-    return () if each.op == "ret" and not each.guard else (each.pc + 1,)
 
 
 def _reached(start: Iterable[int], ways: Sequence[Sequence[int]]) -> set[int]:

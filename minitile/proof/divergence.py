@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from minitile.proof.state import Warp
-from minitile.proof.text import Instruction, Refused
+from minitile.proof.text import Instruction, Refused, successors_of
 
 
 def joins(code: Sequence[Instruction]) -> tuple[int, ...]:
     """For each instruction the next one that all ways from it to the end come past; -1: there is none."""
     end = len(code)
     everything = (1 << (end + 1)) - 1
-    ways = [_ways(each, end) for each in code]
+    ways = [(*successors_of(each), *((end,) if each.op == "ret" else ())) for each in code]
     past = [everything] * end + [1 << end]
     changed = True
     while changed:
@@ -36,14 +36,6 @@ def joins(code: Sequence[Instruction]) -> tuple[int, ...]:
         first = next((m for m in _places(beyond) if past[m] & beyond == beyond), -1)
         found.append(first)
     return tuple(found)
-
-
-def _ways(each: Instruction, end: int) -> tuple[int, ...]:
-    if each.op == "ret":
-        return (end, each.pc + 1) if each.guard else (end,)
-    if each.base == "bra":
-        return (each.target, each.pc + 1) if each.guard else (each.target,)
-    return (each.pc + 1,)
 
 
 def _places(mask: int) -> Iterator[int]:

@@ -272,7 +272,7 @@ def parse(text: str, launch: Launch) -> Program:
             code[n] = replace(each, op="bra", target=end)
     arrays, aligned = _arrays(header, body, launch)
     _refuse_windows(code, arrays)
-    successors = [_successors(each) for each in code]
+    successors = [successors_of(each) for each in code]
     live = _live(code, successors)
     ahead = _ahead(code, successors)
     reaching = _reaching(code, successors)
@@ -358,7 +358,8 @@ def _parameters(header: str) -> dict[str, int]:
     return {name: 0 if array or not bits else int(bits[0]) for name, bits, array in types}
 
 
-def _successors(each: Instruction) -> tuple[int, ...]:
+def successors_of(each: Instruction) -> tuple[int, ...]:
+    """The instructions that may be executed next; one behind the last: control runs out."""
     if each.base == "bra":
         return (each.target, each.pc + 1) if each.guard else (each.target,)
     return () if each.op == "ret" and not each.guard else (each.pc + 1,)

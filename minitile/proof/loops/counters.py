@@ -18,7 +18,7 @@ both tests differ.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from minitile.proof.loops.flow import ALIASES, INTEGER, NEGATED, SWAPPED, Flow, added, made, near, number, only_quiet
@@ -47,26 +47,34 @@ class Test:
 
 
 def copies(flow: Flow) -> None:
-    """`y = c + k; …; c = y` is `…; c = c + k`, and `c = y; …; y = c + k` is `c = y; …; y = y + k`. Precondition: in the
-    loop, c is written there only, and y once, as c + k; each round comes past both."""
+    """Sums of 32 bits that are copied, as `own_sums` says."""
+
+    def sum_of(each: Statement) -> tuple[str, str] | None:
+        found = added(each)
+        return found and (found[0], str(found[1]))
+
     for head, back in flow.loops():
-        for n in range(head, back):
-            each = flow.items[n]
-            if each.guard or not re.fullmatch(r"mov\.[bsu]32", each.op) or not each.args[1].startswith("%"):
-                continue
-            name, source = each.args
-            written = flow.defined(source, head, back)
-            if flow.defined(name, head, back) != [n] or len(written) != 1 or written[0] == n:
-                continue
-            found = added(flow.items[written[0]])
-            always = flow.is_always(written[0], head, back) and flow.is_always(n, head, back)
-            if not found or found[0] != name or not always:
-                continue
-            if written[0] < n:
-                flow.items[n] = replace(each, op="add.s32", args=(name, name, str(found[1])))
-            else:
-                step = flow.items[written[0]]
-                flow.items[written[0]] = replace(step, op="add.s32", args=(source, source, str(found[1])))
+        own_sums(flow, head, back, "32", sum_of)
+
+
+def own_sums(
+    flow: Flow, head: int, back: int, width: str, sum_of: Callable[[Statement], tuple[str, str] | None]
+) -> None:
+    """`y = c + k; …; c = y` is `…; c = c + k`, and `c = y; …; y = c + k` is `c = y; …; y = y + k`. Precondition: in the
+    loop, c is written there only, y once, as c + k, and k not; each round comes past both. `sum_of`: (x, k) of x + k."""
+    for n in range(head, back):
+        each = flow.items[n]
+        if each.guard or not re.fullmatch(rf"mov\.[bsu]{width}", each.op) or len(each.args) != 2:
+            continue
+        name, source = each.args
+        written = flow.defined(source, head, back) if source.startswith("%") else []
+        if flow.defined(name, head, back) != [n] or len(written) != 1 or written[0] == n:
+            continue
+        found = sum_of(flow.items[written[0]])
+        fixed = found is not None and found[0] == name and not flow.defined(found[1], head, back)
+        if found and fixed and all(flow.is_always(at, head, back) for at in (n, written[0])):
+            at, grows = (n, name) if written[0] < n else (written[0], source)
+            flow.items[at] = replace(flow.items[at], op=f"add.s{width}", args=(grows, grows, found[1]))
 
 
 def offsets(flow: Flow) -> None:
@@ -303,4 +311,4 @@ def renamed(each: Statement, old: str, new: str) -> Statement:
     return replace(each, args=tuple(form.sub(new, arg) for arg in each.args), guard=guard)
 
 
-__all__ = ["Test", "copies", "count", "form_of", "offsets", "renamed", "start_of", "step_of", "tested"]
+__all__ = ["Test", "copies", "count", "form_of", "offsets", "own_sums", "renamed", "start_of", "step_of", "tested"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from minitile.proof.loops.counters import own_sums
 from minitile.proof.loops.flow import ALIASES, INTEGER, NEGATED, SWAPPED, Flow, made, synchronises
 from minitile.proof.reading import Statement
 
@@ -25,25 +26,8 @@ def narrow(flow: Flow) -> None:
     """
     for branch in [flow.items[back] for _, back in flow.loops()]:
         if (loop := flow.loop_of(branch)) is not None and synchronises(flow, *loop):
-            _copied(flow, *loop)
+            own_sums(flow, *loop, "64", _sum)
             _narrowed(flow, *loop)
-
-
-def _copied(flow: Flow, head: int, back: int) -> None:
-    """`y = c + k; …; c = y` is `y = c + k; …; c = c + k`, and so on, as in counters.copies."""
-    for n in range(head, back):
-        each = flow.items[n]
-        if each.guard or not re.fullmatch(r"mov\.[bsu]64", each.op) or len(each.args) != 2:
-            continue
-        name, source = each.args
-        written = flow.defined(source, head, back) if source.startswith("%") else []
-        if flow.defined(name, head, back) != [n] or len(written) != 1 or written[0] == n:
-            continue
-        step = _sum(flow.items[written[0]])
-        fixed = step is not None and not flow.defined(step[1], head, back)
-        if step and fixed and step[0] == name and all(flow.is_always(at, head, back) for at in (n, written[0])):
-            at, grows = (n, name) if written[0] < n else (written[0], source)
-            flow.items[at] = replace(flow.items[at], op="add.s64", args=(grows, grows, step[1]))
 
 
 def _sum(each: Statement) -> tuple[str, str] | None:

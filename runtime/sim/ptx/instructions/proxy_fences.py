@@ -12,7 +12,7 @@ import numpy as np
 
 from ...core.memory import split_generic
 from ...core.report import Finding
-from ...core.scalars import Array, Sel
+from ...core.scalars import Sel
 from ..operands import address, error
 from ..program import Linker
 from ..race.async_clocks import GLOBAL, SHARED
@@ -124,18 +124,12 @@ class RegisterBudget:
             access = self.machine.access("setmaxnreg", site, int(warps[0]) * 32)
             self.machine.find(Finding("register_budget", message, access))
         for warp in warps.tolist():
-            key = int(self._warpgroup(warp)[0]), int(self.times[warp])
+            key = int(self.machine.wgmma.team(warp)[0]), int(self.times[warp])
             if self.log.setdefault(key, (number, grows)) != (number, grows):
                 self._differ(warp, site)
         self.asked[warps] = number
         self.times[warps] += 1
         self.site = site
-
-    def _warpgroup(self, warp: int) -> Array:
-        """The warps of a block that start at a multiple of four; fewer than four at its end."""
-        per_cta = self.machine.padded // 32
-        first, end = warp - warp % per_cta % 4, warp - warp % per_cta + per_cta
-        return np.arange(first, min(first + 4, end))
 
     def _differ(self, warp: int, site: int) -> None:
         message = "the warps of a warpgroup ask for different numbers; all 128 threads must execute the same setmaxnreg"
@@ -146,8 +140,8 @@ class RegisterBudget:
         if not self.asked.any():
             return
         for first, _ in self.log:
-            team = self._warpgroup(first)
-            if len(team) < 4 or len({*self.times[team].tolist()}) > 1:
+            team, per_cta = self.machine.wgmma.team(first), self.machine.padded // 32
+            if team[-1] // per_cta != first // per_cta or len({*self.times[team].tolist()}) > 1:
                 self._differ(first, self.site)
                 break
         per_cta = np.where(self.asked > 0, self.asked, self.initial).reshape(self.machine.ctas, -1).sum(axis=1) * 32

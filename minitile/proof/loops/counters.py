@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from minitile.proof.loops.flow import ALIASES, INTEGER, NEGATED, SWAPPED, Flow, added, made, near, number, only_quiet
 from minitile.proof.reading import Statement
 
+SumOf = Callable[[Statement], tuple[str, str] | None]
 FAR = 1 << 30  # a test against a constant beyond this may never fail
 
 
@@ -61,7 +62,7 @@ def own_sums(
     flow: Flow, head: int, back: int, width: str, sum_of: Callable[[Statement], tuple[str, str] | None]
 ) -> None:
     """`y = c + k; …; c = y` is `…; c = c + k`, and `c = y; …; y = c + k` is `c = y; …; y = y + k`. Precondition: in the
-    loop, c is written there only, y once, as c + k, and k not; each round comes past both. `sum_of`: (x, k) of x + k."""
+def own_sums(flow: Flow, head: int, back: int, width: str, sum_of: SumOf) -> None:
     for n in range(head, back):
         each = flow.items[n]
         if each.guard or not re.fullmatch(rf"mov\.[bsu]{width}", each.op) or len(each.args) != 2:

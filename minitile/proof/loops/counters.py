@@ -58,11 +58,12 @@ def copies(flow: Flow) -> None:
         own_sums(flow, head, back, "32", sum_of)
 
 
-def own_sums(
-    flow: Flow, head: int, back: int, width: str, sum_of: Callable[[Statement], tuple[str, str] | None]
-) -> None:
-    """`y = c + k; …; c = y` is `…; c = c + k`, and `c = y; …; y = c + k` is `c = y; …; y = y + k`. Precondition: in the
 def own_sums(flow: Flow, head: int, back: int, width: str, sum_of: SumOf) -> None:
+    """`y = c + k; …; c = y` is `…; c = c + k`, and `c = y; …; y = c + k` is `c = y; …; y = y + k`.
+
+    Precondition: in the loop, c is written there only, y once, as c + k, and k not; each round comes past both.
+    `sum_of`: (x, k) of x + k.
+    """
     for n in range(head, back):
         each = flow.items[n]
         if each.guard or not re.fullmatch(rf"mov\.[bsu]{width}", each.op) or len(each.args) != 2:
